@@ -1,0 +1,6 @@
+"""What devices there are: one row a GPU in `gpus.yaml`, and this machine."""
+
+from autoadapter.hardware.catalog import Gpu, gpus, parse_hardware
+from autoadapter.hardware.machine import this_machine, usable_memory_bytes
+
+__all__ = ["Gpu", "gpus", "parse_hardware", "this_machine", "usable_memory_bytes"]
