@@ -77,16 +77,20 @@ def group_is_alive(group: int) -> bool:
 class EngineServer:
     """A vLLM server that this process owns. As a context manager it is stopped at the end, whatever happens."""
 
-    def __init__(self, target: EngineTarget, config: Path, *, log: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, target: EngineTarget, model: Path, config: Path, *, log: Path, env: Mapping[str, str] | None = None
+    ) -> None:
         """Describe a server.
 
         Args:
             target: the vLLM to run.
-            config: a `vllm serve --config` YAML; it must name the model.
+            model: folder of the checkpoint to serve.
+            config: a `vllm serve --config` YAML; it names options, not the model, so that one file serves any copy.
             log: where stdout and stderr go.
             env: variables on top of this process's own.
         """
         self.target = target
+        self.model = model
         self.config = config
         self.log = log
         self.env = dict(env or {})
@@ -108,7 +112,8 @@ class EngineServer:
 
     def command(self, host: str, port: int) -> list[str]:
         """The argument vector, complete: what a sceptic types."""
-        return vllm_command(self.target, "serve", "--config", str(self.config), "--host", host, "--port", str(port))
+        listen = ("--host", host, "--port", str(port))
+        return vllm_command(self.target, "serve", str(self.model), "--config", str(self.config), *listen)
 
     def start(self, *, host: str = "127.0.0.1", port: int | None = None, detach: bool = False) -> Self:
         """Start the process group and return at once.
