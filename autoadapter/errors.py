@@ -58,6 +58,29 @@ class DoesNotFitError(AutoadapterError):
 
     exit_code = 4
 
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        needed_bytes: int = 0,
+        available_bytes: int = 0,
+        smallest: str | None = None,
+    ) -> None:
+        """Say what is missing.
+
+        Args:
+            message: one clear sentence.
+            hint: the next command.
+            needed_bytes: weights on the fullest device under the smallest layout.
+            available_bytes: memory of one device.
+            smallest: `--hardware` that would fit, None when none in the catalogue does.
+        """
+        super().__init__(message, hint=hint)
+        self.needed_bytes = needed_bytes
+        self.available_bytes = available_bytes
+        self.smallest = smallest
+
 
 class MissingPartError(AutoadapterError):
     """A needed package or program is absent. `hint` is the line that installs it."""

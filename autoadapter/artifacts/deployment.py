@@ -66,7 +66,7 @@ class Deployment(Artifact):
     weights: WeightsRef
     files: tuple[BundleFile, ...]
     commands: dict[str, str]
-    """`up`, `down`, `status`, `smoke`: what an operator types."""
+    """`local.up`, `kubernetes.status`, …: target and verb → what an operator types in the bundle's folder."""
     undo: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     validations: tuple[Validation, ...]

@@ -26,7 +26,15 @@ _PREFIX = re.compile(
 )
 _CAUSE = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?$")
 _ARGUMENT = re.compile(r"^(?:vllm|api_server\.py|launcher\.py)[^:]*: error: (.*)$")
-_GENERIC = ("Engine core initialization failed", "WorkerProc initialization failed", "SystemExit", "KeyboardInterrupt")
+_GENERIC = (
+    "Engine core initialization failed",
+    "WorkerProc initialization failed",
+    "EngineDeadError",
+    "SystemExit",
+    "KeyboardInterrupt",
+)
+_WRAPPED = re.compile(r"^\w+Error: Worker failed with error ['\"](.*)['\"], please check the stack trace")
+_VALIDATION = re.compile(r"^(?:\S+\.)?ValidationError: \d+ validation errors? for (.*)$")
 _LONGEST_CAUSE = 400
 
 
@@ -67,12 +75,23 @@ def last_cause(path: Path) -> str | None:
 
 
 def _with_detail(lines: list[str], index: int) -> str:
-    """A pydantic error says what is wrong two lines below its headline."""
-    headline = lines[index]
-    if "validation error" not in headline:
-        return headline
-    detail = next((line for line in lines[index + 1 : index + 4] if "[type=" in line), "")
-    return f"{headline}: {detail.partition(' [type=')[0]}" if detail else headline
+    """The cause at `index`, with what its library prints below the headline and without its wrapping."""
+    headline, below = lines[index], lines[index + 1 : index + 5]
+    if match := _WRAPPED.match(headline):
+        return match[1]
+    if match := _VALIDATION.match(headline):
+        return f"{match[1]}: {_pydantic_detail(below)}"
+    if headline.startswith("yaml."):
+        return f"{headline}: {'; '.join(line for line in below if line)}"
+    return headline
+
+
+def _pydantic_detail(below: list[str]) -> str:
+    """`Value error, WHY [type=…` directly below the headline, or a field's name and then why."""
+    message = next(iter(below), "")
+    if len(below) > 1 and "[type=" not in message and not message.startswith(("Value error", "Assertion failed")):
+        message = f"{message}: {below[1]}"
+    return message.partition(" [type=")[0].removeprefix("Value error, ")
 
 
 def _text(path: Path) -> str:

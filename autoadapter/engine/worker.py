@@ -7,6 +7,7 @@ prints `@progress FRACTION TEXT` lines (FRACTION may be `-`), writes its result 
 import json
 import os
 import resource
+import shlex
 import subprocess
 import tempfile
 import threading
@@ -61,7 +62,7 @@ def run_worker(
         if peak is None or not result_file.exists():
             raise WorkerError(f"The worker {script.stem} ended with an error.", cause=last_cause(log), log=log)
         result = json.loads(result_file.read_text())
-    repeat = f"{python} {script} {request_file} result.json"
+    repeat = shlex.join([str(python), str(script), str(request_file), "result.json"])
     return WorkerOutcome(result, time.monotonic() - began, peak, repeat)
 
 

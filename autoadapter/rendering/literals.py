@@ -21,9 +21,10 @@ def py_literal(value: object) -> str:
 
 
 def _py_string(text: str) -> str:
-    if '"' in text and "'" not in text:
-        return "'" + repr('"' + text)[2:] if repr(text).startswith("'") else repr(text)
-    return json.dumps(text, ensure_ascii=True)
+    """ASCII, in the quotes that ruff prefers: double, unless single ones save escapes."""
+    quote = "'" if text.count('"') > text.count("'") else '"'
+    body = ascii("'\"" + text)[4:-1].replace("\\'", "'")  # both quotes first: `ascii` then escapes the single ones only
+    return quote + body.replace(quote, "\\" + quote) + quote
 
 
 def sh_literal(value: object) -> str:
@@ -32,8 +33,26 @@ def sh_literal(value: object) -> str:
 
 
 def yaml_literal(value: object) -> str:
-    """A YAML scalar or flow list that no YAML 1.1 or 1.2 reader takes for another type: JSON is YAML."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
+    """A YAML scalar or flow list that no YAML 1.1 or 1.2 reader takes for another type.
+
+    Not JSON: YAML writes a character beyond 16 bits as one escape, and YAML 1.1 takes `1e-05` for text.
+    """
+    if isinstance(value, str):
+        return '"' + "".join(_yaml_char(char) for char in value) + '"'
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(yaml_literal(item) for item in value) + "]"
+    if isinstance(value, float):
+        return re.sub(r"^(-?\d+)e", r"\1.0e", repr(value))
+    return json.dumps(value)
+
+
+def _yaml_char(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    if " " <= char <= "~":
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else (f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
 
 
 def json_literal(value: object) -> str:
@@ -54,6 +73,11 @@ def code_span(value: object) -> str:
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
+def cell(value: object) -> str:
+    """Text for a cell of a Markdown table: no line break, no column break, no markup."""
+    return re.sub(r"([\\|<>`*_\[\]])", r"\\\1", comment(value))
+
+
 FILTERS: dict[str, Callable[[object], str]] = {
     "py": py_literal,
     "sh": sh_literal,
@@ -61,4 +85,5 @@ FILTERS: dict[str, Callable[[object], str]] = {
     "json": json_literal,
     "comment": comment,
     "code": code_span,
+    "cell": cell,
 }

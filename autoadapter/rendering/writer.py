@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -95,11 +96,15 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
+_YAML_12_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?|0o[0-7]+|0x[0-9a-fA-F]+")
+"""Numbers of the YAML 1.2 core schema (section 10.3.2), some of which are text to YAML 1.1."""
+_OTHER_LINE_BREAK = re.compile("[\r\x85\u2028\u2029]")
 _YAML_BOOLISH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"}
 
 
 def _represent_str(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = '"' if text.lower() in _YAML_BOOLISH else ("|" if "\n" in text else None)
+    is_other = text.lower() in _YAML_BOOLISH or _YAML_12_NUMBER.fullmatch(text) or _OTHER_LINE_BREAK.search(text)
+    style = '"' if is_other else ("|" if "\n" in text else None)
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -1,0 +1,189 @@
+"""All tensor headers of a model, and what they add up to."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+
+from autoadapter.analyze.headers.gguf import GgufValue, read_gguf
+from autoadapter.analyze.headers.pytorch import read_pytorch
+from autoadapter.analyze.headers.safetensors import read_safetensors
+from autoadapter.analyze.headers.shards import WeightChoice, WeightFormat, choose_weights
+from autoadapter.analyze.headers.tensor import TensorInfo
+from autoadapter.analyze.sources import FileStat, Repository
+from autoadapter.artifacts import Finding, Level
+from autoadapter.artifacts.model_profile import TensorCensus, WeightFile
+from autoadapter.errors import BrokenCheckpointError
+from autoadapter.progress import Progress, silent
+
+PARALLEL_READS = 8
+CAUSAL_MASK_DIMENSIONS = 4
+"""GPT-2 and GPT-NeoX store their mask as `attn.bias` of shape [1, 1, n, n]."""
+NOT_PARAMETERS = re.compile(
+    r"(^|[._])(scales?|scales_and_zeros|scale_inv|qzeros|zeros?|zero_point|g_idx|weight_shape|input_amax|absmax"
+    r"|quant_map|inv_freq|position_ids|masked_bias|rope_freqs\.weight)$"
+    r"|(weight|input|output|k|v|q|kv)_(scale|scale_inv|scale_2|zero_point|global_scale|packed_scale)s?$"
+    r"|_scales$|quant_state\."
+)
+"""Scales, zero points, packing tables and stored buffers: tensors that no paper counts as parameters."""
+OTHER_TOWERS = re.compile(
+    r"(^|\.)(vision|visual|vit|image|img|audio|speech|video|talker|token2wav|code2wav|mm_|multi_modal)\w*\."
+)
+NUMBER = re.compile(r"\d+")
+PACKED_32 = re.compile(r"\.(qweight|weight_packed)$")
+PACKED_NIBBLES = re.compile(r"(_blocks|\.weight|weight_packed|_proj)$")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The tensors of a model by name."""
+
+    format: WeightFormat
+    tensors: Mapping[str, TensorInfo]
+    files: tuple[WeightFile, ...]
+    metadata: Mapping[str, GgufValue] = field(default_factory=dict)
+    """GGUF metadata; empty for the other formats."""
+    findings: tuple[Finding, ...] = ()
+
+    @cached_property
+    def _language(self) -> tuple[str, ...]:
+        """Names of the language model's tensors: other modalities' towers have norms and biases of their own."""
+        return tuple(name for name in self.tensors if not OTHER_TOWERS.search(name))
+
+    @cached_property
+    def _kinds(self) -> frozenset[str]:
+        """The same with every number made 0: a hundred thousand expert tensors are a few dozen kinds."""
+        return frozenset(NUMBER.sub("0", name) for name in self._language)
+
+    def has(self, pattern: str) -> bool:
+        """Whether any tensor of the language model matches, its numbers read as 0."""
+        return any(map(re.compile(pattern).search, self._kinds))
+
+    def find(self, pattern: str) -> TensorInfo | None:
+        """The first tensor of the language model whose name matches; numbers in `pattern` other than 0 match none."""
+        matcher = re.compile(pattern)
+        if not self.has(pattern):
+            return None
+        return next((self.tensors[name] for name in self._language if matcher.search(name)), None)
+
+
+@dataclass(frozen=True)
+class _Shard:
+    tensors: tuple[TensorInfo, ...]
+    metadata: Mapping[str, GgufValue]
+
+
+def read_checkpoint(repository: Repository, progress: Progress = silent) -> Checkpoint:
+    """Read the header of every weight file.
+
+    Raises:
+        BrokenCheckpointError: a file is truncated or foreign, or an index disagrees with the files.
+        UserError: the repository holds several GGUF models.
+    """
+    choice = choose_weights(repository)
+    shards = _read_all(repository, choice, progress)
+    tensors, doubles = _merge(shards)
+    _check_promises(repository, choice, tensors)
+    stats = repository.files()
+    return Checkpoint(
+        choice.format,
+        tensors,
+        tuple(_weight_file(name, stats[name]) for name in choice.files),
+        shards[0].metadata if shards else {},
+        (*choice.findings, *doubles),
+    )
+
+
+def _read_all(repository: Repository, choice: WeightChoice, progress: Progress) -> list[_Shard]:
+    """All files at once, a few at a time; the first fault or Ctrl-C drops what was not begun."""
+    shards: list[_Shard] = []
+    with ThreadPoolExecutor(PARALLEL_READS) as pool:
+        try:
+            for shard in pool.map(lambda name: _read(repository, choice, name), choice.files):
+                shards.append(shard)
+                total = len(choice.files)
+                progress(f"Tensor headers: {len(shards)} of {total} files", len(shards) / total)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return shards
+
+
+def _read(repository: Repository, choice: WeightChoice, name: str) -> _Shard:
+    source = repository.open(name)
+    if choice.format == "gguf":
+        header = read_gguf(source, name)
+        return _Shard(header.tensors, header.metadata)
+    read = read_safetensors if choice.format == "safetensors" else read_pytorch
+    return _Shard(read(source, name), {})
+
+
+def _merge(shards: list[_Shard]) -> tuple[dict[str, TensorInfo], list[Finding]]:
+    merged: dict[str, TensorInfo] = {}
+    doubles: list[TensorInfo] = []
+    for info in (info for shard in shards for info in shard.tensors):
+        doubles += [info] if info.name in merged else []
+        merged.setdefault(info.name, info)
+    if not doubles:
+        return merged, []
+    name, other = doubles[0].name, doubles[0].file
+    message = f"{len(doubles)} tensors are stored twice: {name} is in {merged[name].file} and in {other}."
+    return merged, [Finding(code="weights.twice", level=Level.WARNING, message=message, source=f"tensor {name}")]
+
+
+def _check_promises(repository: Repository, choice: WeightChoice, tensors: Mapping[str, TensorInfo]) -> None:
+    for name, file in choice.promised.items():
+        if name not in tensors:
+            problem = f"promises the tensor {name} in {file}, and it is not there"
+            raise BrokenCheckpointError(repository.label(str(choice.index)), problem)
+
+
+def _weight_file(name: str, stat: FileStat) -> WeightFile:
+    return WeightFile(name=name, bytes=stat.bytes, digest=stat.digest)
+
+
+def take_census(checkpoint: Checkpoint, *, quantized_bits: int | None, tied: bool) -> TensorCensus:
+    """Count a checkpoint.
+
+    Args:
+        checkpoint: its headers.
+        quantized_bits: bits of a packed weight, from the quantization config.
+        tied: the head shares the embedding; a stored copy of it does not count as parameters.
+    """
+    stored = [info for info in checkpoint.tensors.values() if not (tied and is_head(info.name))]
+    by_dtype: Counter[str] = Counter()
+    for info in checkpoint.tensors.values():
+        by_dtype[info.dtype] += info.elements
+    return TensorCensus(
+        format=checkpoint.format,
+        files=checkpoint.files,
+        tensors=len(checkpoint.tensors),
+        parameters=sum(parameters_of(info, quantized_bits) for info in stored),
+        bytes=sum(info.bytes for info in checkpoint.tensors.values()),
+        parameters_by_dtype=dict(by_dtype),
+    )
+
+
+def parameters_of(info: TensorInfo, quantized_bits: int | None) -> int:
+    """Weights that a tensor holds: unpacked where it packs several into one element, 0 for scales and buffers."""
+    mask = info.name.endswith((".attn.bias", ".attention.bias")) and len(info.shape) == CAUSAL_MASK_DIMENSIONS
+    if mask or _is_buffer(".".join(info.name.rsplit(".", 2)[-2:])):
+        return 0
+    if info.dtype == "I32" and PACKED_32.search(info.name):
+        return info.elements * 32 // (quantized_bits or 4)
+    if info.dtype == "U8" and quantized_bits == 4 and PACKED_NIBBLES.search(info.name):
+        return info.elements * 2
+    return info.elements
+
+
+@cache
+def _is_buffer(end: str) -> bool:
+    """By the last two parts of a name: a hundred thousand expert tensors have a handful of endings."""
+    return NOT_PARAMETERS.search(end) is not None
+
+
+def is_head(name: str) -> bool:
+    """Whether a tensor is the output head's weight."""
+    return name == "output.weight" or name.endswith(("lm_head.weight", "embed_out.weight"))

@@ -1,0 +1,106 @@
+"""safetensors: 8 bytes of length, JSON, data.
+
+Checks follow the format's own loader (safetensors 0.8, `SafeTensors::read_metadata` and `Metadata::validate`): header
+of at most 100 MB, offsets in order without holes, shape times dtype equal to the span, last offset equal to the file.
+"""
+
+import json
+from math import prod
+from typing import NoReturn
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+
+from autoadapter.analyze.headers.tensor import TensorInfo
+from autoadapter.analyze.sources.byte_source import ByteSource
+from autoadapter.errors import BrokenCheckpointError
+
+MOST_HEADER_BYTES = 100_000_000
+LENGTH_BYTES = 8
+DTYPE_BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "I16": 16, "U16": 16, "F16": 16, "BF16": 16,
+    "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64, "C64": 64,
+}  # fmt: skip
+
+
+class _Row(BaseModel):
+    """A tensor's entry in the header."""
+
+    model_config = ConfigDict(strict=True)
+
+    dtype: str
+    shape: list[NonNegativeInt]
+    data_offsets: tuple[NonNegativeInt, NonNegativeInt] = Field(strict=False)
+
+
+def read_safetensors(source: ByteSource, file: str) -> tuple[TensorInfo, ...]:
+    """Tensors of one file, in the order of their data.
+
+    Raises:
+        BrokenCheckpointError: truncated, or not a safetensors file.
+    """
+    header, data_start = _header(source)
+    rows = [(name, _row(source, name, row)) for name, row in header.items() if name != "__metadata__"]
+    rows.sort(key=lambda pair: pair[1].data_offsets)
+    position = 0
+    for name, row in rows:
+        begin, end = row.data_offsets
+        if begin != position:
+            _broken(source, f"tensor {name!r} begins at byte {begin} of the data instead of {position}")
+        position = end
+    _check_end(source, data_start + position)
+    return tuple(
+        TensorInfo(name, row.dtype, tuple(row.shape), row.data_offsets[1] - row.data_offsets[0], file)
+        for name, row in rows
+    )
+
+
+def safetensors_header_bytes(source: ByteSource) -> int:
+    """Length of the header with its length field, from the file's start.
+
+    Raises:
+        BrokenCheckpointError: truncated, or not a safetensors file.
+    """
+    if source.size < LENGTH_BYTES:
+        _broken(source, f"not a safetensors file: {source.size} bytes cannot hold a header")
+    length = int.from_bytes(source.read(0, LENGTH_BYTES), "little")
+    if length > MOST_HEADER_BYTES or length < 2:
+        _broken(source, "not a safetensors file: its first 8 bytes are not the length of a header")
+    if LENGTH_BYTES + length > source.size:
+        _broken(source, f"truncated: the header needs {LENGTH_BYTES + length} bytes and the file has {source.size}")
+    return LENGTH_BYTES + length
+
+
+def _header(source: ByteSource) -> tuple[dict[str, object], int]:
+    end = safetensors_header_bytes(source)
+    try:
+        document = json.loads(source.read(0, end)[LENGTH_BYTES:])
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        _broken(source, "not a safetensors file: the header is not a JSON object")
+    return document, end
+
+
+def _row(source: ByteSource, name: str, document: object) -> _Row:
+    try:
+        row = _Row.model_validate(document)
+    except ValidationError:
+        _broken(source, f"tensor {name!r} has no valid dtype, shape and data_offsets")
+    if row.dtype not in DTYPE_BITS:
+        _broken(source, f"tensor {name!r} has the unknown dtype {row.dtype!r}")
+    begin, end = row.data_offsets
+    if end < begin or prod(row.shape) * DTYPE_BITS[row.dtype] != 8 * (end - begin):
+        _broken(source, f"tensor {name!r} of shape {row.shape} and dtype {row.dtype} cannot fill {end - begin} bytes")
+    return row
+
+
+def _check_end(source: ByteSource, expected: int) -> None:
+    if source.size < expected:
+        _broken(source, f"truncated: the header describes {expected} bytes and the file has {source.size}")
+    if source.size > expected:
+        _broken(source, f"{source.size - expected} bytes follow the last tensor: the file was not written whole")
+
+
+def _broken(source: ByteSource, problem: str) -> NoReturn:
+    raise BrokenCheckpointError(source.label, problem)

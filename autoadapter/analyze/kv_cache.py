@@ -1,0 +1,109 @@
+"""What one token costs in the KV cache, layer by layer.
+
+Formulas: vLLM 0.32 `v1/kv_cache_interface.py`. A layer of full or windowed attention holds K and V for its KV heads;
+MLA holds one latent of `kv_lora_rank + qk_rope_head_dim` and no factor 2.
+"""
+
+from typing import NamedTuple
+
+from autoadapter.analyze.config import Config
+from autoadapter.analyze.layers import CHUNKED, FULL, PARALLEL, SLIDING
+
+KV_BYTES = 2
+"""A 16-bit cache, vLLM's `--kv-cache-dtype auto` for 16-bit models."""
+CACHED = (FULL, SLIDING, CHUNKED, PARALLEL)
+HEADS = (
+    "num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads", "n_attention_heads", "attention_heads",
+    "decoder_attention_heads",
+)  # fmt: skip
+KV_HEADS = (
+    "num_key_value_heads", "n_head_kv", "num_kv_heads", "multi_query_group_num", "num_attention_groups",
+    "attn_config.kv_n_heads", "num_query_groups",
+)  # fmt: skip
+"""vLLM's order is `n_head_kv`, `num_kv_heads`, `num_key_value_heads`; no known config has two that differ."""
+HEAD_DIM = ("head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels", "d_kv")
+HIDDEN = ("hidden_size", "n_embd", "n_embed", "d_model", "model_dim")
+
+
+EXPANDED_MLA = {"minicpm3"}
+"""Families with latent projections that vLLM computes, and caches, as plain heads (vLLM 0.32 `minicpm3.py`)."""
+
+
+class Heads(NamedTuple):
+    """Geometry of one layer's cache, in heads and elements."""
+
+    kv_heads: int
+    key_dim: int
+    value_dim: int
+
+
+def attention_heads(config: Config) -> int:
+    """Query heads; the largest where they differ by layer."""
+    return config.integer(*HEADS) or 0
+
+
+def kv_heads(config: Config) -> int:
+    """Key/value heads; the largest where they differ by layer. Falcon's and MPT's `multi_query` is one head."""
+    if config.flag("multi_query") and not config.flag("new_decoder_architecture"):
+        return 1
+    by_block = [heads for heads in _heads_by_block(config) if heads is not None]
+    return (by_block and by_block[0]) or config.integer(*KV_HEADS) or attention_heads(config)
+
+
+def _heads_by_block(config: Config) -> list[int | None]:
+    """Nemotron-NAS states query heads per KV head, block by block; None where a block does not attend."""
+    attentions = [block.get("attention") for block in config.objects("block_configs")]
+    groups = [attention.get("n_heads_in_group") if isinstance(attention, dict) else None for attention in attentions]
+    return [attention_heads(config) // group if isinstance(group, int) and group > 0 else None for group in groups]
+
+
+def head_dim(config: Config) -> int:
+    """Head size in the sense of vLLM: MLA's latent; else what is explicit; else hidden size over heads."""
+    latent = latent_elements(config)
+    if latent is not None:
+        return latent
+    if config.found("kv_lora_rank"):
+        return (config.integer("qk_nope_head_dim") or 0) + (config.integer("qk_rope_head_dim") or 0)
+    explicit = config.integer(*HEAD_DIM)
+    heads = attention_heads(config)
+    return explicit or ((config.integer(*HIDDEN) or 0) // heads if heads else 0)
+
+
+def latent_elements(config: Config) -> int | None:
+    """Elements that MLA caches per token and layer, None without MLA."""
+    rank = config.integer("kv_lora_rank")
+    return (
+        None
+        if rank is None or config.text("model_type") in EXPANDED_MLA
+        else rank + (config.integer("qk_rope_head_dim") or 0)
+    )
+
+
+def layer_heads(config: Config, layer: int, kind: str) -> Heads:
+    """Geometry of one layer: per-layer lists, then what the config keeps apart for sliding or full layers."""
+    listed = config.integers(*KV_HEADS) or _heads_by_block(config)
+    heads = (listed[layer] if layer < len(listed) else None) or kv_heads(config)
+    key = head_dim(config)
+    value = key if config.found("kv_lora_rank") else config.integer("v_head_dim") or key
+    if kind == SLIDING:
+        heads = config.integer("swa_num_key_value_heads") or heads
+        key = config.integer("swa_head_dim") or key
+        value = config.integer("swa_v_head_dim") or value
+    elif (wide := config.integer("global_head_dim")) is not None:
+        heads = config.integer("num_global_key_value_heads") or heads
+        key = value = wide
+    return Heads(heads, key, value)
+
+
+def bytes_per_token(config: Config, kinds: tuple[str, ...]) -> int:
+    """Bytes of a 16-bit KV cache for one token, summed over the layers that keep one."""
+    latent = latent_elements(config)
+    shared = config.integer("num_kv_shared_layers") or 0
+    own = kinds[: len(kinds) - shared] if shared < len(kinds) else kinds
+    total = 0
+    for layer, kind in enumerate(own):
+        if kind not in CACHED:
+            continue
+        heads = layer_heads(config, layer, kind)
+        total += latent if latent is not None else heads.kv_heads * (heads.key_dim + heads.value_dim)
+    return total * KV_BYTES

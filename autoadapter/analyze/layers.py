@@ -1,0 +1,183 @@
+"""The kind of every decoder layer, from whichever of a dozen spellings the config uses.
+
+Spellings and their order follow vLLM 0.32 (`config/model.py:get_num_layers_by_block_type` and the models' own code).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from autoadapter.analyze.config import Config
+from autoadapter.errors import BrokenCheckpointError
+
+FULL, SLIDING, CHUNKED, STATE, NONE = "full_attention", "sliding_attention", "chunked_attention", "state", "none"
+PARALLEL = "hybrid"
+"""Attention and a recurrent block side by side in one layer (Falcon-H1, Zamba2)."""
+WORDS = {
+    "full_attention": FULL, "attention": FULL, "global": FULL, "full": FULL, "global_attention": FULL,
+    "deepseek_sparse_attention": FULL, "compressed_sparse_attention": FULL, "heavily_compressed_attention": FULL,
+    "sliding_attention": SLIDING, "sliding_window": SLIDING, "local": SLIDING, "swa": SLIDING,
+    "chunked_attention": CHUNKED,
+    "linear_attention": STATE, "mamba": STATE, "mamba2": STATE, "conv": STATE, "recurrent": STATE, "kda": STATE,
+    "hybrid": PARALLEL,
+    "mlp": NONE, "moe": NONE,
+}  # fmt: skip
+PATTERN_LETTERS = {"M": STATE, "*": FULL, "-": NONE, "E": NONE}
+"""Letters of Nemotron-H's `hybrid_override_pattern`: Mamba, attention, MLP, experts."""
+ALL_STATE = {"mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv7", "xlstm", "minimax_text_01_linear"}
+ALL_PARALLEL = {"falcon_h1"}
+DEFAULT_PATTERNS = {"gemma2": 2, "gemma3_text": 6, "gemma3": 6, "cohere2": 4, "gemma3n_text": 5}
+"""model_type → every n-th layer is full and the others slide, where the config leaves it to the class's default."""
+
+
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers", "decoder_layers")
+MOST_LAYERS = 10_000
+LISTS = ("layer_types", "layers_block_type", "hybrid_override_pattern", "block_configs")
+
+
+class LayerKinds(NamedTuple):
+    """One word per layer, and the key that said so."""
+
+    kinds: tuple[str, ...]
+    source: str
+
+
+def layer_count(config: Config) -> int:
+    """Decoder layers: as stated, else as many as the config lists; 0 when it says neither.
+
+    Raises:
+        BrokenCheckpointError: a count that would only fill the memory.
+    """
+    stated = config.integer(*LAYERS)
+    if (stated or 0) > MOST_LAYERS:
+        raise BrokenCheckpointError(config.file, f"{config.found(*LAYERS)} is {stated}, more layers than any model has")
+    listed = config.get(config.found(*LISTS) or "")
+    return stated if stated is not None else len(listed) if isinstance(listed, list | str) else 0
+
+
+def layer_kinds(config: Config, num_layers: int) -> LayerKinds:
+    """Kind of each layer: `full_attention`, `sliding_attention`, `chunked_attention`, `state`, `hybrid` or `none`."""
+    for reader in READERS:
+        found = reader(config, num_layers)
+        if found is not None and len(found.kinds) >= num_layers:
+            return LayerKinds(found.kinds[:num_layers], found.source)
+    return _by_window(config, num_layers)
+
+
+def _listed(config: Config, _: int) -> LayerKinds | None:
+    names = config.texts("layer_types", "layers_block_type")
+    if names is None:
+        return None
+    has_window = config.integer("sliding_window") is not None
+    kinds = tuple(WORDS.get(name, FULL) for name in names)
+    if not has_window and "sliding_window" in config.data:
+        kinds = tuple(FULL if kind == SLIDING else kind for kind in kinds)
+    return LayerKinds(kinds, config.source("layer_types", "layers_block_type"))
+
+
+def _pattern_letters(config: Config, _: int) -> LayerKinds | None:
+    pattern = config.text("hybrid_override_pattern")
+    if pattern is None:
+        return None
+    kinds = tuple(PATTERN_LETTERS.get(letter, FULL) for letter in pattern if letter != "|")
+    return LayerKinds(kinds, config.source("hybrid_override_pattern"))
+
+
+def _coded(config: Config, _: int) -> LayerKinds | None:
+    """MiniMax codes 1 for full and 0 for linear; MiMo-V2 codes 1 for sliding and 0 for full."""
+    for key, one, zero in (("attn_type_list", FULL, STATE), ("hybrid_layer_pattern", SLIDING, FULL)):
+        codes = config.integers(key)
+        if codes:
+            return LayerKinds(tuple(one if code == 1 else zero for code in codes), config.source(key))
+    return None
+
+
+def _block_configs(config: Config, _: int) -> LayerKinds | None:
+    """Nemotron-NAS removes attention from some layers; Nemotron-H Puzzle lists blocks."""
+    blocks = config.objects("block_configs")
+    if not blocks:
+        return None
+    kinds = []
+    for block in blocks:
+        attention = block.get("attention")
+        word = block.get("block_type")
+        absent = isinstance(attention, dict) and bool(attention.get("no_op") or attention.get("replace_with_linear"))
+        kinds.append(WORDS.get(word, FULL) if isinstance(word, str) else NONE if absent else FULL)
+    return LayerKinds(tuple(kinds), config.source("block_configs"))
+
+
+def _indices(config: Config, num_layers: int) -> LayerKinds | None:
+    """Lists of the layers that attend; Kimi counts them from one."""
+    for key, first in (
+        ("linear_attn_config.full_attn_layers", 1),
+        ("attn_layer_indices", 0),
+        ("full_attn_idxs", 0),
+        ("hybrid_layer_ids", 0),
+    ):
+        indices = config.integers(key)
+        if indices is not None:
+            whole = {index - first for index in indices}
+            attends = PARALLEL if key == "hybrid_layer_ids" else FULL
+            kinds = tuple(attends if layer in whole else STATE for layer in range(num_layers))
+            return LayerKinds(kinds, config.source(key))
+    return None
+
+
+def _every_nth_attends(config: Config, num_layers: int) -> LayerKinds | None:
+    interval = config.integer("full_attention_interval")
+    if interval:
+        kinds = tuple(FULL if (layer + 1) % interval == 0 else STATE for layer in range(num_layers))
+        return LayerKinds(kinds, config.source("full_attention_interval"))
+    period, offset = config.integer("attn_layer_period"), config.integer("attn_layer_offset")
+    if period:
+        kinds = tuple(FULL if layer % period == (offset or 0) else STATE for layer in range(num_layers))
+        return LayerKinds(kinds, config.source("attn_layer_period"))
+    return None
+
+
+def _by_family(config: Config, num_layers: int) -> LayerKinds | None:
+    model_type = config.text("model_type") or ""
+    if model_type in ALL_STATE:
+        return LayerKinds((STATE,) * num_layers, config.source("model_type"))
+    if model_type in ALL_PARALLEL:
+        return LayerKinds((PARALLEL,) * num_layers, config.source("model_type"))
+    return None
+
+
+def _nope_layers(config: Config, num_layers: int) -> LayerKinds | None:
+    """Llama 4: layers with RoPE attend in chunks, the others to everything."""
+    if config.integer("attention_chunk_size") is None or not (config.text("model_type") or "").startswith("llama4"):
+        return None
+    rotated = config.integers("no_rope_layers") or ()
+    interval = config.integer("no_rope_layer_interval") or 4
+    flags = rotated or tuple(int((layer + 1) % interval != 0) for layer in range(num_layers))
+    return LayerKinds(tuple(CHUNKED if flag else FULL for flag in flags), config.source("attention_chunk_size"))
+
+
+def _by_window(config: Config, num_layers: int) -> LayerKinds:
+    """No list of layers: what `sliding_window` and its switches make of them."""
+    window = config.integer("sliding_window")
+    if not window or config.flag("use_sliding_window") is False:
+        return LayerKinds((FULL,) * num_layers, config.source("sliding_window"))
+    pattern = config.get("sliding_window_pattern")
+    if isinstance(pattern, str) and pattern:
+        kinds = tuple(FULL if pattern[layer % len(pattern)] == "G" else SLIDING for layer in range(num_layers))
+        return LayerKinds(kinds, config.source("sliding_window_pattern"))
+    every = pattern if isinstance(pattern, int) else DEFAULT_PATTERNS.get(config.text("model_type") or "")
+    if every:
+        kinds = tuple(FULL if (layer + 1) % every == 0 else SLIDING for layer in range(num_layers))
+        return LayerKinds(kinds, config.source("sliding_window_pattern", "model_type"))
+    first = config.integer("max_window_layers") if config.flag("use_sliding_window") else None
+    kinds = tuple(SLIDING if layer >= (first or 0) else FULL for layer in range(num_layers))
+    return LayerKinds(kinds, config.source("sliding_window"))
+
+
+READERS: tuple[Callable[[Config, int], LayerKinds | None], ...] = (
+    _listed,
+    _pattern_letters,
+    _coded,
+    _block_configs,
+    _indices,
+    _every_nth_attends,
+    _by_family,
+    _nope_layers,
+)

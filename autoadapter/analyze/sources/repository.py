@@ -1,0 +1,149 @@
+"""A model's files by name: what is there, how large, small ones whole, large ones by range."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from autoadapter.analyze.sources.byte_source import ByteSource, FileSource
+from autoadapter.artifacts import ModelKind, ModelRef
+from autoadapter.errors import BrokenCheckpointError, ModelNotFoundError
+
+MOST_SIDE_FILE_BYTES = 64 * 1024 * 1024
+"""Configs and tokenizers are smaller; the largest tokenizer.json in use (Gemma) has 33 MB."""
+
+
+PART = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<total>\d{5})\.gguf")
+"""A part of a split GGUF model, as llama.cpp's gguf-split names it."""
+
+
+@dataclass(frozen=True)
+class FileStat:
+    """A file's size in bytes and, on the Hub, its SHA-256 (weights) or git blob id (small files)."""
+
+    bytes: int
+    digest: str | None = None
+
+
+class Repository(Protocol):
+    """A model's files."""
+
+    @property
+    def location(self) -> str:
+        """The folder, file or Hub id, for messages."""
+
+    def files(self) -> Mapping[str, FileStat]:
+        """Files by name relative to the root, forward slashes, sorted by name."""
+
+    def read(self, name: str) -> bytes:
+        """A small file, whole."""
+
+    def open(self, name: str) -> ByteSource:
+        """A file of any size, by range."""
+
+    def label(self, name: str) -> str:
+        """What messages call the file."""
+
+    def card_license(self) -> str | None:
+        """License that the repository states outside its files, where it can."""
+
+
+class LocalFolder:
+    """A folder in the layout of the Hub. Only the top level counts, as for vLLM's loader."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def location(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    def files(self) -> Mapping[str, FileStat]:
+        """See `Repository.files`; listed once."""
+        return self._files
+
+    @cached_property
+    def _files(self) -> Mapping[str, FileStat]:
+        paths = sorted(path for path in self._folder.iterdir() if path.is_file())
+        return {path.name: FileStat(path.stat().st_size) for path in paths}
+
+    def read(self, name: str) -> bytes:
+        """See `Repository.read`."""
+        return _read_small(self._folder / name)
+
+    def open(self, name: str) -> ByteSource:
+        """See `Repository.open`."""
+        return FileSource(self._folder / name)
+
+    def label(self, name: str) -> str:
+        """The file's path."""
+        return str(self._folder / name)
+
+    def card_license(self) -> str | None:
+        """None: a folder says nothing beside its files."""
+        return None
+
+
+class GgufFile:
+    """One `.gguf` file: weights, config and tokenizer in one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def location(self) -> str:
+        """The file."""
+        return str(self._path)
+
+    def files(self) -> Mapping[str, FileStat]:
+        """That one file, or all parts of a split file when one of them was named."""
+        match = PART.fullmatch(self._path.name)
+        pattern = f"{_escape(match['stem'])}-?????-of-{match['total']}.gguf" if match else _escape(self._path.name)
+        parts = sorted(self._path.parent.glob(pattern))
+        return {path.name: FileStat(path.stat().st_size) for path in parts}
+
+    def read(self, name: str) -> bytes:
+        """See `Repository.read`."""
+        return _read_small(self._path.with_name(name))
+
+    def open(self, name: str) -> ByteSource:
+        """See `Repository.open`."""
+        return FileSource(self._path.with_name(name))
+
+    def label(self, name: str) -> str:
+        """The file's path."""
+        return str(self._path.with_name(name))
+
+    def card_license(self) -> str | None:
+        """None: the file's own metadata says it."""
+        return None
+
+
+def _escape(stem: str) -> str:
+    return "".join(f"[{character}]" if character in "*?[" else character for character in stem)
+
+
+def _read_small(path: Path) -> bytes:
+    if path.stat().st_size > MOST_SIDE_FILE_BYTES:
+        raise BrokenCheckpointError(path, f"{path.stat().st_size} bytes are too many for a config or tokenizer file")
+    return path.read_bytes()
+
+
+def open_repository(ref: ModelRef) -> Repository:
+    """The files of a resolved model.
+
+    Raises:
+        ModelNotFoundError: the folder or file is gone, or the Hub does not know the repository.
+        UserError: the Hub refuses or cannot be reached.
+    """
+    if ref.kind is ModelKind.HUB:
+        from autoadapter.analyze.sources.hub import HubRepository
+
+        return HubRepository(ref.location, ref.commit or ref.revision or "main")
+    path = Path(ref.location)
+    if not path.exists():
+        raise ModelNotFoundError(f"{path} is gone.", hint="autoadapter analyze MODEL")
+    return GgufFile(path) if ref.kind is ModelKind.GGUF_FILE else LocalFolder(path)

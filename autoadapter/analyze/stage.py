@@ -1,0 +1,178 @@
+"""The stage: gather the evidence, let every axis read it, judge, and write down the profile."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeVar
+
+import autoadapter
+from autoadapter.analyze.axes import AXES
+from autoadapter.analyze.axes.embedding import is_tied
+from autoadapter.analyze.config import Config, language_config, parse_object
+from autoadapter.analyze.gguf_config import gguf_config, gguf_findings
+from autoadapter.analyze.headers.checkpoint import Checkpoint, read_checkpoint, take_census
+from autoadapter.analyze.memory import memory_facts
+from autoadapter.analyze.reading import Evidence, Reading
+from autoadapter.analyze.side_files import CONFIG, read_side_files
+from autoadapter.analyze.sources import Repository, open_repository
+from autoadapter.analyze.verdict import Target, Traits, judge
+from autoadapter.artifacts import Finding, Level, ModelProfile, ModelRef, Verdict
+from autoadapter.artifacts.model_profile import (
+    AttentionTraits,
+    Dependencies,
+    QuantizationTraits,
+    RemoteCode,
+    StateTraits,
+)
+from autoadapter.errors import UserError
+from autoadapter.progress import Progress, silent
+
+Value = TypeVar("Value")
+Platform = Literal["cpu", "cuda"]
+
+
+def analyze(
+    ref: ModelRef,
+    *,
+    vllm_version: str,
+    platform: Platform,
+    trust_remote_code: bool = False,
+    progress: Progress = silent,
+) -> ModelProfile:
+    """Read what a model is from its headers and configs, and predict whether it runs.
+
+    Args:
+        ref: the model, from `resolve_model`.
+        vllm_version: the engine that the verdict speaks of.
+        platform: what that engine computes on.
+        trust_remote_code: the user accepts code of the checkpoint; it changes findings, and nothing is run here.
+        progress: told about each header that is read.
+
+    Raises:
+        BrokenCheckpointError: a file is truncated, foreign, malformed, or named by an index and absent.
+        UserError: the model cannot be read as it is named.
+    """
+    progress(f"Reading {ref.name}")
+    evidence = gather(open_repository(ref), progress)
+    readings = {reading.field: reading for reading in (axis(evidence) for axis in AXES)}
+    tied, _ = is_tied(evidence)
+    attention = _maybe(readings, "attention", AttentionTraits)
+    state, quantization = _maybe(readings, "state", StateTraits), _maybe(readings, "quantization", QuantizationTraits)
+    if attention is None:
+        raise TypeError("the attention axis gave no traits")
+    memory = memory_facts(evidence, quantization, state, tied)
+    target = Target(vllm_version, platform, memory.served_dtype)
+    verdict, notes = judge(evidence, Traits(attention, state, quantization), target)
+    remote = _maybe(readings, "remote_code", RemoteCode)
+    findings = (
+        *evidence.checkpoint.findings,
+        *(finding for reading in readings.values() for finding in reading.findings),
+        *gguf_findings(evidence.checkpoint),
+        *_whole_model(evidence, remote, trust_remote_code, verdict.route.value),
+        *notes,
+    )
+    return ModelProfile.model_validate(
+        {field: reading.value for field, reading in readings.items()}
+        | {
+            "tool_version": autoadapter.__version__,
+            "ref": ref,
+            "architecture": evidence.architecture,
+            "model_type": evidence.root.text("model_type") or evidence.model_type,
+            "tensors": take_census(evidence.checkpoint, quantized_bits=_bits(quantization), tied=tied),
+            "dependencies": _dependencies(evidence),
+            "memory": memory,
+            "verdict": _with_blockers(verdict, findings),
+            "sources": _sources(evidence, readings),
+            "findings": findings,
+        }
+    )
+
+
+def _with_blockers(verdict: Verdict, findings: tuple[Finding, ...]) -> Verdict:
+    """The verdict speaks of the architecture; what stands in the way of these files is named beside it."""
+    blockers = [finding.code for finding in findings if finding.level is Level.BLOCKER]
+    if not blockers or verdict.outcome != "will_start":
+        return verdict
+    reason = f"{verdict.reason} These files are not ready for it: {', '.join(blockers)}."
+    return verdict.model_copy(update={"reason": reason})
+
+
+def gather(repository: Repository, progress: Progress = silent) -> Evidence:
+    """Everything that the axes may look at.
+
+    Raises:
+        UserError: there is neither a config.json nor GGUF metadata.
+        BrokenCheckpointError: see `analyze`.
+    """
+    side_files = read_side_files(repository)
+    checkpoint = read_checkpoint(repository, progress)
+    root = _root_config(repository, side_files, checkpoint)
+    return Evidence(root, language_config(root), checkpoint, repository, side_files)
+
+
+def _root_config(repository: Repository, side_files: Mapping[str, bytes], checkpoint: Checkpoint) -> Config:
+    label = repository.label(CONFIG)
+    if CONFIG in side_files:
+        return Config(parse_object(side_files[CONFIG], label), CONFIG, label)
+    if checkpoint.format == "gguf":
+        return gguf_config(checkpoint, repository.label(checkpoint.files[0].name))
+    raise no_config(repository.location)
+
+
+def no_config(location: str) -> UserError:
+    """What to tell when a model has no config.json."""
+    return UserError(
+        f"{location} has no config.json, and not exactly one .gguf file that would replace it.",
+        hint="Name the folder that holds config.json and the weights.",
+    )
+
+
+def _maybe(readings: Mapping[str, Reading], field: str, kind: type[Value]) -> Value | None:
+    value = readings[field].value
+    return value if isinstance(value, kind) else None
+
+
+def _bits(quantization: QuantizationTraits | None) -> int | None:
+    return quantization.bits if quantization else None
+
+
+def _dependencies(evidence: Evidence) -> Dependencies:
+    extras = ("convert",) if evidence.checkpoint.format in ("gguf", "pytorch") else ()
+    return Dependencies(transformers=evidence.root.text("transformers_version"), extras=extras)
+
+
+def _sources(evidence: Evidence, readings: Mapping[str, Reading]) -> dict[str, str]:
+    fixed = {
+        "architecture": evidence.root.source("architectures"),
+        "model_type": evidence.root.source("model_type"),
+        "tensors": f"{evidence.checkpoint.format} headers",
+        "memory.weight_bytes": f"{evidence.checkpoint.format} headers",
+        "memory.served_dtype": evidence.root.source("dtype", "torch_dtype"),
+        "memory.kv_bytes_per_token": "computed from attention, layer by layer",
+    }
+    return fixed | {path: where for reading in readings.values() for path, where in reading.located().items()}
+
+
+def _whole_model(evidence: Evidence, remote: RemoteCode | None, trusted: bool, route: str) -> tuple[Finding, ...]:
+    """What concerns the model as a whole: its route through conversion, foreign code, other modalities."""
+    notes = []
+    if evidence.checkpoint.format in ("gguf", "pytorch"):
+        kind = {"gguf": "GGUF", "pytorch": ".bin"}[evidence.checkpoint.format]
+        message = f"The {kind} weights will be converted to safetensors by `optimize`."
+        source = evidence.checkpoint.files[0].name
+        notes.append(Finding(code="weights.convert", level=Level.INFO, message=message, source=source))
+    if remote is not None and not trusted:
+        notes.append(_remote(evidence, remote, route))
+    if evidence.language is not evidence.root and evidence.root.found("vision_config", "audio_config"):
+        message = "The model takes more than text; the language model is analyzed, the weights count all parts."
+        source = evidence.root.source("vision_config", "audio_config")
+        notes.append(Finding(code="model.multimodal", level=Level.INFO, message=message, source=source))
+    return tuple(notes)
+
+
+def _remote(evidence: Evidence, remote: RemoteCode, route: str) -> Finding:
+    source = evidence.root.source("auto_map")
+    if route == "native" and "AutoTokenizer" not in remote.auto_map:
+        message = "The checkpoint brings code of its own (auto_map); vLLM's native class does not need the model's."
+        return Finding(code="remote-code.unused", level=Level.INFO, message=message, source=source)
+    message = "The checkpoint brings code of its own (auto_map) that a step of serving may need; it was not run."
+    hint = "Read the code first; then repeat with --trust-remote-code."
+    return Finding(code="remote-code.untrusted", level=Level.WARNING, message=message, hint=hint, source=source)

@@ -1,0 +1,1 @@
+"""Tokenizer files of every common kind, read as data."""

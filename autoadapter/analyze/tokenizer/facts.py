@@ -1,0 +1,32 @@
+"""What any tokenizer file can say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from autoadapter.artifacts import Finding
+from autoadapter.artifacts.model_profile import SpecialToken
+
+TokenizerKind = Literal[
+    "bpe-byte-level", "bpe", "sentencepiece", "wordpiece", "unigram", "tiktoken", "tekken", "gguf", "custom", "none"
+]
+ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")
+
+
+@dataclass(frozen=True)
+class TokenizerFacts:
+    """A tokenizer as its files describe it."""
+
+    kind: TokenizerKind
+    files: tuple[str, ...]
+    vocab_size: int | None = None
+    """One more than the largest token id."""
+    special_tokens: tuple[SpecialToken, ...] = ()
+    ids: Mapping[str, int] = field(default_factory=dict)
+    """Text → id of the added tokens, and of the whole vocabulary where the file lists it."""
+    source: str = "no tokenizer file"
+    findings: tuple[Finding, ...] = ()
+
+    def token_id(self, role: str) -> int | None:
+        """Id of the token with a role."""
+        return next((token.id for token in self.special_tokens if token.role == role), None)

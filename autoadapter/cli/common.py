@@ -1,0 +1,45 @@
+"""What the commands share: from options to a locked pipeline with progress."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autoadapter.cli.output import Out
+
+if TYPE_CHECKING:
+    from autoadapter.pipeline import Pipeline
+    from autoadapter.workspace import Workspace
+
+
+@contextmanager
+def pipeline(workspace: "Workspace", out: Out, title: str, **options: Any) -> "Iterator[Pipeline]":
+    """A pipeline that holds the workspace's lock and draws progress. Options that are None keep their default."""
+    from autoadapter.options import Options
+    from autoadapter.pipeline import Pipeline
+
+    given = {name: value for name, value in options.items() if value is not None}
+    with workspace.lock(), out.progress(title) as progress:
+        yield Pipeline(workspace, Options.model_validate(given), progress)
+
+
+def planning(**texts: Any) -> dict[str, Any]:
+    """Options of `generate` and `run`, checked: strategy, workload and engine arguments."""
+    from autoadapter.artifacts import Strategy
+    from autoadapter.options import choose, parse_pairs
+
+    said = {name: texts.pop(name) for name in ("input_len", "output_len", "concurrency")}
+    return {
+        **texts,
+        "strategy": choose(Strategy, texts["strategy"], "strategy"),
+        "workload": {name: value for name, value in said.items() if value is not None},
+        "engine_args": parse_pairs(tuple(texts.get("engine_args") or ())),
+    }
+
+
+def relative(path: Path) -> str:
+    """A path as short as it can be typed from here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,154 @@
+"""One sink: stdout is data, stderr is talk."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from autoadapter.errors import AutoadapterError
+from autoadapter.progress import Progress
+
+if TYPE_CHECKING:
+    from autoadapter.artifacts import Finding, Level
+
+LEVEL_STYLE = {"blocker": "bold red", "warning": "yellow", "info": "dim"}
+STATUS_STYLE = {
+    "passed": "green",
+    "failed": "bold red",
+    "not_run": "yellow",
+    "ok": "green",
+    "note": "dim",
+    "warning": "yellow",
+    "problem": "bold red",
+}
+
+
+class Out:
+    """What a command says, in the form that was asked for."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self._data = Console(highlight=False)
+        self._talk = Console(stderr=True, highlight=False)
+
+    def document(self, document: Any) -> None:
+        """The one JSON document of a `--json` call."""
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+
+    def heading(self, text: str) -> None:
+        """A line in bold."""
+        self._data.print(f"[bold]{escape(text)}[/bold]")
+
+    def line(self, text: str, style: str = "") -> None:
+        """A plain line of the result."""
+        self._data.print(escape(text), style=style, soft_wrap=True)
+
+    def facts(self, rows: Sequence[tuple[str, str]]) -> None:
+        """A two-column list of name and value."""
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in rows:
+            table.add_row(name, escape(value))
+        self._data.print(table)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, status_column: int | None = None) -> None:
+        """A table; one column may be coloured by status."""
+        table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+        for name in columns:
+            table.add_column(name, overflow="fold")
+        for row in rows:
+            cells = [escape(cell) for cell in row]
+            if status_column is not None:
+                style = STATUS_STYLE.get(row[status_column], "")
+                cells[status_column] = f"[{style}]{cells[status_column]}[/]" if style else cells[status_column]
+            table.add_row(*cells)
+        self._data.print(table)
+
+    def explained(self, rows: "Sequence[tuple[str, str, str]]") -> None:
+        """A choice a line, and below it in grey why it was made and where that comes from."""
+        for choice, why, source in rows:
+            self._data.print(f"  {escape(choice)}", soft_wrap=True)
+            self._data.print(f"      {why}  ({source})", style="dim", markup=False, soft_wrap=True)
+
+    def findings(self, findings: "Sequence[Finding]", *, least: "Level | None" = None) -> None:
+        """What a stage noticed; `least` hides what matters less."""
+        order = list(LEVEL_STYLE)
+        shown = [finding for finding in findings if least is None or order.index(finding.level) <= order.index(least)]
+        for finding in shown:
+            style = LEVEL_STYLE[finding.level]
+            self._data.print(f"[{style}]{finding.level}[/]  {escape(finding.message)}", soft_wrap=True)
+            if finding.hint:
+                self._data.print(f"         {escape(finding.hint)}", style="dim", soft_wrap=True)
+
+    def talk(self, text: str) -> None:
+        """Something for people, on stderr."""
+        self._talk.print(escape(text), style="dim", soft_wrap=True)
+
+    def next_step(self, command: str) -> None:
+        """What to type next."""
+        self._talk.print(f"[dim]next:[/] {escape(command)}", soft_wrap=True)
+
+    def error(self, error: AutoadapterError) -> None:
+        """One sentence and the next command; with `--json` the same as a document."""
+        if self.as_json:
+            kind = type(error).__name__
+            self.document(
+                {"error": {"type": kind, "message": str(error), "hint": error.hint, "exit_code": error.exit_code}}
+            )
+        self._talk.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        if error.hint:
+            self._talk.print(f"[dim]try:[/] {escape(error.hint)}", soft_wrap=True)
+
+    @contextmanager
+    def progress(self, title: str = "") -> Iterator[Progress]:
+        """A live line on a terminal, plain lines elsewhere; always on stderr."""
+        if not self._talk.is_terminal or os.environ.get("TERM") == "dumb":
+            yield _plain_lines(self._talk, title)
+            return
+        with self._talk.status(escape(title)) as status:
+
+            def show(text: str, fraction: float | None = None) -> None:
+                share = f" {fraction:4.0%}" if fraction is not None else ""
+                status.update(f"[bold]{escape(title)}[/]{share} {escape(text)}")
+
+            yield show
+
+
+def _plain_lines(console: Console, title: str) -> Progress:
+    """For logs: a line whenever the words change, numbers not counted."""
+    last = ""
+
+    def show(text: str, fraction: float | None = None) -> None:
+        nonlocal last
+        words = "".join(letter for letter in text if not letter.isdigit())
+        if words != last:
+            last = words
+            share = f" {fraction:.0%}" if fraction is not None else ""
+            console.print(escape(f"{title}{share}: {text}" if title else text), style="dim", soft_wrap=True)
+
+    return show
+
+
+def human_bytes(count: float) -> str:
+    """1536 → `1.5 KiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.2f} TiB"
+
+
+def human_count(count: float) -> str:
+    """134515008 → `134.5M`."""
+    for unit in ("", "K", "M"):
+        if count < 1000:
+            return f"{count:.0f}{unit}" if unit == "" else f"{count:.1f}{unit}"
+        count /= 1000
+    return f"{count:.2f}B"

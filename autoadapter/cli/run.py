@@ -1,0 +1,164 @@
+"""`autoadapter run`: all five stages, one display, resumable."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from autoadapter.cli.common import pipeline, planning, relative
+from autoadapter.cli.options import (
+    ConcurrencyOpt,
+    DepthOpt,
+    EngineArgOpt,
+    EngineOpt,
+    ForceOpt,
+    HardwareOpt,
+    InputLenOpt,
+    JsonOpt,
+    MaxLenOpt,
+    ModelArg,
+    OutputLenOpt,
+    RemoteCodeOpt,
+    RevisionOpt,
+    SchemeOpt,
+    ServedNameOpt,
+    StrategyOpt,
+    TargetOpt,
+    WorkspaceOpt,
+)
+from autoadapter.cli.output import Out, human_count
+
+if TYPE_CHECKING:
+    from autoadapter.pipeline import Outcome, Pipeline
+    from autoadapter.workspace import Workspace
+
+
+def run(
+    model: ModelArg,
+    workspace: WorkspaceOpt = None,
+    revision: RevisionOpt = None,
+    strategy: StrategyOpt = "balanced",
+    hardware: HardwareOpt = "cpu",
+    scheme: SchemeOpt = None,
+    max_model_len: MaxLenOpt = None,
+    served_name: ServedNameOpt = None,
+    input_len: InputLenOpt = None,
+    output_len: OutputLenOpt = None,
+    concurrency: ConcurrencyOpt = None,
+    engine_arg: EngineArgOpt = None,
+    depth: DepthOpt = "smoke",
+    target: TargetOpt = None,
+    engine_python: EngineOpt = None,
+    trust_remote_code: RemoteCodeOpt = False,
+    force: ForceOpt = False,
+    json: JsonOpt = False,
+) -> None:
+    """All five stages. Finished stages are skipped while their inputs are unchanged, so a stopped run resumes.
+
+    Examples:
+      autoadapter run ./SmolLM2-135M-Instruct
+
+      autoadapter run Qwen/Qwen3-8B --strategy max_perf --hardware h200
+    """
+    from autoadapter.artifacts import Depth, Target
+    from autoadapter.options import choose
+    from autoadapter.pipeline import open_workspace
+
+    out = Out(as_json=json)
+    settings = planning(
+        strategy=strategy,
+        hardware=hardware,
+        scheme=scheme,
+        max_model_len=max_model_len,
+        served_name=served_name,
+        input_len=input_len,
+        output_len=output_len,
+        concurrency=concurrency,
+        engine_args=engine_arg,
+    )
+    settings["depth"] = choose(Depth, depth, "depth")
+    settings["targets"] = tuple(choose(Target, name, "target") for name in target) if target else None
+    settings |= {"engine_python": engine_python, "trust_remote_code": trust_remote_code, "force": force}
+    opened = open_workspace(model, revision, workspace)
+    began = time.monotonic()
+    with pipeline(opened, out, "run", **settings) as stages:
+        outcomes = _all_five(stages, out)
+    _summarize(out, opened, outcomes, time.monotonic() - began)
+
+
+def _all_five(stages: "Pipeline", out: Out) -> "dict[str, Outcome[Any]]":
+    from autoadapter.cli.test import require_passed
+    from autoadapter.errors import UnsupportedModelError
+    from autoadapter.pipeline import STAGES
+
+    outcomes: dict[str, Outcome[Any]] = {}
+    for number, stage in enumerate(STAGES, 1):
+        stages.progress(f"{stage} ({number} of {len(STAGES)})", (number - 1) / len(STAGES))
+        outcome = outcomes[stage] = getattr(stages, stage)()
+        took = "unchanged" if outcome.skipped else f"{outcome.seconds:.1f} s"
+        out.talk(f"{'=' if outcome.skipped else '✓'} {stage}: {took}")
+        if stage == "analyze" and outcome.artifact.verdict.outcome == "will_not_start":
+            verdict = outcome.artifact.verdict
+            raise UnsupportedModelError(f"{outcome.artifact.ref.name} will not start: {verdict.reason}")
+        if stage == "test":
+            require_passed(outcome.artifact, relative(outcome.path.with_suffix(".html")))
+    return outcomes
+
+
+def _summarize(out: Out, opened: "Workspace", outcomes: "dict[str, Outcome[Any]]", seconds: float) -> None:
+    report = outcomes["test"].path.with_suffix(".html")
+    bundle = outcomes["deploy"].path.parent
+    if out.as_json:
+        rows = {
+            stage: {"skipped": row.skipped, "seconds": row.seconds, "file": str(row.path)}
+            for stage, row in outcomes.items()
+        }
+        out.document(
+            {
+                "workspace": str(opened.root),
+                "seconds": seconds,
+                "stages": rows,
+                "report": str(report),
+                "bundle": str(bundle),
+            }
+        )
+        return
+    out.table(
+        ("stage", "took", "result"),
+        [
+            (stage, "unchanged" if row.skipped else f"{row.seconds:.1f} s", _result(stage, row.artifact))
+            for stage, row in outcomes.items()
+        ],
+    )
+    out.facts([("bundle", relative(bundle)), ("report", relative(report)), ("total", f"{seconds:.0f} s")])
+    out.next_step(f"autoadapter deploy --target local --up -w {relative(opened.root)}")
+
+
+def _result(stage: str, artifact: Any) -> str:
+    return _RESULTS[stage](artifact)
+
+
+def _analyzed(artifact: Any) -> str:
+    size = human_count(artifact.tensors.parameters)
+    return f"{artifact.architecture}, {size} parameters, route {artifact.verdict.route}"
+
+
+def _optimized(artifact: Any) -> str:
+    quality = artifact.quality
+    size = f"{artifact.bytes_before / 1e6:.0f} → {artifact.bytes_after / 1e6:.0f} MB"
+    return f"{size}, perplexity {quality.perplexity_before:.2f} → {quality.perplexity_after:.2f}" if quality else size
+
+
+def _tested(artifact: Any) -> str:
+    count = {
+        status: sum(check.status == status for check in artifact.checks) for status in ("passed", "failed", "not_run")
+    }
+    return ", ".join(f"{number} {status}" for status, number in count.items() if number)
+
+
+_RESULTS: dict[str, Callable[[Any], str]] = {
+    "analyze": _analyzed,
+    "generate": lambda plan: f"{plan.scheme.name}, {len(plan.settings)} settings, {plan.memory.kv_tokens:,} KV tokens",
+    "optimize": _optimized,
+    "test": _tested,
+    "deploy": lambda deployment: f"{len(deployment.files)} files for {', '.join(deployment.targets)}",
+}

@@ -1,0 +1,283 @@
+"""The five stages in order. Each reads what the one before it wrote, and is skipped while its inputs are the same."""
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from autoadapter import analyze as analyze_room
+from autoadapter import deploy as deploy_room
+from autoadapter import generate as generate_room
+from autoadapter import optimize as optimize_room
+from autoadapter import plan as plan_room
+from autoadapter import verify as verify_room
+from autoadapter.artifacts import (
+    AdapterBundle,
+    Artifact,
+    Belief,
+    Deployment,
+    ModelProfile,
+    OptimizedModel,
+    ServingPlan,
+    VerificationReport,
+)
+from autoadapter.engine import EngineTarget, find_engine
+from autoadapter.engine.target import DEFAULT_VLLM_VERSION
+from autoadapter.errors import MissingPartError, UserError
+from autoadapter.hardware import parse_hardware
+from autoadapter.options import Options, validated, workload_for
+from autoadapter.progress import Progress, silent
+from autoadapter.rendering import templates_dir, write_atomically
+from autoadapter.workspace import StageRecords, Workspace
+
+Result = TypeVar("Result", bound=Artifact)
+STAGES = ("analyze", "generate", "optimize", "test", "deploy")
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[Result]):
+    """What a stage returned, and whether it had to run."""
+
+    artifact: Result
+    path: Path
+    skipped: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One workspace, one set of options, one place to tell progress."""
+
+    workspace: Workspace
+    options: Options
+    progress: Progress = silent
+
+    def analyze(self) -> Outcome[ModelProfile]:
+        """Headers and configs → `profile.json`."""
+        ref, path = self.workspace.mark.model, self.workspace.profile_path
+        version, platform = self._target()
+        inputs = {
+            "model": analyze_room.input_digest(ref),
+            "vllm": version,
+            "platform": platform,
+            "remote_code": self.options.trust_remote_code,
+            "tool": _tool_digest(),
+        }
+
+        def work() -> ModelProfile:
+            profile = analyze_room.analyze(
+                ref,
+                vllm_version=version,
+                platform=platform,
+                trust_remote_code=self.options.trust_remote_code,
+                progress=self.progress,
+            )
+            return _replace(self.workspace, path, profile)
+
+        return self._stage("analyze", self.workspace.root, inputs, path, work, ModelProfile)
+
+    def generate(self) -> Outcome[ServingPlan]:
+        """Profile → plan and adapter. The plan itself takes milliseconds and is always computed."""
+        began = time.monotonic()
+        profile = ModelProfile.read(self.workspace.profile_path)
+        plan = plan_room.make_plan(profile, self._plan_request(profile))
+        folder = self.workspace.adopt_plan(plan)
+        inputs = {"plan": plan.digest(), "profile": profile.digest(), "tool": _tool_digest()}
+
+        def work() -> AdapterBundle:
+            return generate_room.render_adapter(profile, plan, folder / "adapter")
+
+        adapter = folder / "adapter" / AdapterBundle.file_name
+        rendered = self._stage("generate", folder, inputs, adapter, work, AdapterBundle)
+        return Outcome(plan, folder / plan.file_name, rendered.skipped, time.monotonic() - began)
+
+    def replan(self) -> Outcome[ServingPlan]:
+        """Another plan beside the current one: the same choices, changed by this call's scheme and engine arguments."""
+        _, current, _ = self._planned()
+        users = {row.flag: row.value for row in current.settings if row.belief is Belief.USER}
+        changes = {
+            "strategy": current.strategy,
+            "hardware": current.hardware.text,
+            "workload": current.workload.model_dump(),
+            "served_name": current.served_name,
+            "scheme": self.options.scheme or current.scheme.name,
+            "engine_args": {**users, **self.options.engine_args},
+        }
+        return replace(self, options=self.options.model_copy(update=changes)).generate()
+
+    def optimize(self) -> Outcome[OptimizedModel]:
+        """Plan → checkpoint that the engine loads, with its cost in quality."""
+        profile, plan, folder = self._planned()
+        engine = self._engine("converting and measuring checkpoints")
+        request = optimize_room.OptimizeRequest(
+            profile=profile,
+            plan=plan,
+            reference_folder=self.workspace.reference,
+            folder=folder / "optimized",
+            logs=folder / "logs",
+            python=engine.python,
+            calibration=self.options.calibration,
+            samples=self.options.samples,
+            trust_remote_code=self.options.trust_remote_code,
+        )
+        inputs = {
+            "plan": plan.digest(),
+            "calibration": _file_digest(self.options.calibration),
+            "samples": self.options.samples,
+            "model": analyze_room.input_digest(profile.ref),
+        }
+        path = folder / "optimized" / OptimizedModel.file_name
+        return self._stage(
+            "optimize", folder, inputs, path, lambda: optimize_room.optimize(request, self.progress), OptimizedModel
+        )
+
+    def test(self) -> Outcome[VerificationReport]:
+        """Checkpoint → evidence. A failed check is in the report, not an exception."""
+        profile, plan, folder = self._planned()
+        optimized = OptimizedModel.read(folder / "optimized" / OptimizedModel.file_name)
+        engine = self._engine("serving the model")
+        options = self.options
+        inputs = {
+            "optimized": optimized.digest(),
+            "adapter": _file_digest(folder / "adapter" / "adapter.json"),
+            "depth": options.depth,
+            "only": options.only,
+            "cases": options.test_cases,
+            "engine": engine.packages,
+        }
+        request = verify_room.VerifyRequest(
+            profile=profile,
+            plan=plan,
+            optimized=optimized,
+            adapter=folder / "adapter",
+            engine=engine,
+            depth=options.depth,
+            folder=folder,
+            logs=folder / "logs",
+            only=options.only,
+            test_cases=options.test_cases,
+            workspace=self.workspace.root,
+        )
+        path = folder / VerificationReport.file_name
+
+        def work() -> VerificationReport:
+            self.workspace.set_aside(path)
+            return verify_room.verify(request, self.progress)
+
+        return self._stage("test", folder, inputs, path, work, VerificationReport)
+
+    def deploy(self) -> Outcome[Deployment]:
+        """Plan, checkpoint and evidence → bundle."""
+        _, plan, folder = self._planned()
+        optimized = OptimizedModel.read(folder / "optimized" / OptimizedModel.file_name)
+        report_path = folder / VerificationReport.file_name
+        report = VerificationReport.read(report_path) if report_path.exists() else None
+        options = self.options
+        site = self._site()
+        request = deploy_room.DeployRequest(
+            plan=plan,
+            optimized=optimized,
+            adapter=folder / "adapter",
+            report=report,
+            targets=options.targets,
+            site=site,
+            folder=folder / "bundle",
+            require_passed=options.require_passed,
+            report_html=folder / "report.html",
+        )
+        inputs = {
+            "optimized": optimized.digest(),
+            "report": report and report.digest(),
+            "targets": options.targets,
+            "site": site.model_dump(mode="json"),
+            "tool": _tool_digest(),
+            "adapter": _file_digest(folder / "adapter" / "adapter.json"),
+        }
+        path = folder / "bundle" / Deployment.file_name
+        return self._stage(
+            "deploy", folder, inputs, path, lambda: deploy_room.deploy(request, self.progress), Deployment
+        )
+
+    def _stage(
+        self,
+        stage: str,
+        folder: Path,
+        inputs: dict[str, Any],
+        path: Path,
+        work: Callable[[], Result],
+        kind: type[Result],
+    ) -> Outcome[Result]:
+        began, records = time.monotonic(), StageRecords(folder)
+        if not self.options.force and records.is_fresh(stage, inputs, path):
+            return Outcome(kind.read(path), path, True, time.monotonic() - began)
+        artifact = work()
+        records.remember(stage, inputs)
+        return Outcome(artifact, path, False, time.monotonic() - began)
+
+    def _planned(self) -> tuple[ModelProfile, ServingPlan, Path]:
+        folder = self.workspace.plan_folder
+        profile = ModelProfile.read(self.workspace.profile_path)
+        return profile, ServingPlan.read(folder / ServingPlan.file_name), folder
+
+    def _plan_request(self, profile: ModelProfile) -> plan_room.PlanRequest:
+        options = self.options
+        return plan_room.PlanRequest(
+            strategy=options.strategy,
+            hardware=parse_hardware(options.hardware),
+            workload=workload_for(options.max_model_len or profile.max_model_len, options.workload),
+            vllm_version=profile.verdict.vllm_version,
+            scheme=options.scheme,
+            max_model_len=options.max_model_len,
+            served_name=options.served_name,
+            engine_args=options.engine_args,
+        )
+
+    def _site(self) -> deploy_room.Site:
+        options = self.options
+        unknown = sorted(set(options.site) - set(deploy_room.Site.model_fields))
+        if unknown:
+            raise UserError(
+                f"--site knows no {unknown[0]!r}.", hint=f"Known: {', '.join(deploy_room.Site.model_fields)}"
+            )
+        named = {"host": options.host, "port": options.port, "image": options.image}
+        return validated(deploy_room.Site, {**named, **options.site}, "--site")
+
+    def _engine(self, needed_for: str) -> EngineTarget:
+        return find_engine(self.options.engine_python, needed_for=needed_for)
+
+    def _target(self) -> tuple[str, Any]:
+        """VLLM version and platform that the verdict speaks of: named, installed, or the default."""
+        platform = parse_hardware(self.options.hardware).kind
+        if self.options.vllm_version:
+            return self.options.vllm_version, platform
+        try:
+            return self._engine("the verdict").version, platform
+        except MissingPartError:
+            return DEFAULT_VLLM_VERSION, platform
+
+
+def open_workspace(model: str, revision: str | None, folder: Path | None) -> Workspace:
+    """Resolve a model and open (and lock later) its workspace."""
+    return Workspace.open_for(analyze_room.resolve_model(model, revision=revision), folder)
+
+
+def _replace(workspace: Workspace, path: Path, artifact: Result) -> Result:
+    text = artifact.to_json()
+    if path.exists() and path.read_text() != text:
+        workspace.set_aside(path)
+    write_atomically(path, text)
+    return artifact
+
+
+def _file_digest(path: Path | None) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path and path.is_file() else None
+
+
+def _tool_digest() -> str:
+    """Templates decide what is rendered; a changed template makes a stage stale even within one version."""
+    total = hashlib.sha256()
+    for path in sorted(templates_dir().rglob("*.j2")):
+        total.update(path.read_bytes())
+    return total.hexdigest()

@@ -1,0 +1,141 @@
+"""Scheme and layout together: the first scheme, in the strategy's order, that some legal layout can hold."""
+
+from dataclasses import dataclass
+
+from autoadapter.artifacts import Hardware, ModelProfile, Rejection
+from autoadapter.engine.schemes import SchemeRow, scheme
+from autoadapter.errors import DoesNotFitError, UserError
+from autoadapter.hardware import gpus, parse_hardware
+from autoadapter.plan.layout import Candidate, best, evaluate, fitting, legal_layouts
+from autoadapter.plan.legality import Layout, tensor_refusal
+from autoadapter.plan.overhead import GIB
+from autoadapter.plan.request import PlanRequest, UserFlags
+from autoadapter.plan.schemes import SchemeChoice, as_scheme, scheme_choice, shape_refusal
+from autoadapter.plan.weights import is_estimated, weight_bytes
+
+COUNTS = (1, 2, 4, 8, 16)
+RULE_SOURCE = "plan/layout.py: the rule of the strategy"
+LEGALITY_SOURCE = "vLLM 0.32 config/model.py and linear layers"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and everything that was not."""
+
+    candidate: Candidate
+    rejected: tuple[Rejection, ...]
+
+
+def choose(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> Choice:
+    """The best candidate.
+
+    Raises:
+        UserError: the user fixed a scheme or a layout that is not legal.
+        DoesNotFitError: nothing legal fits; `smallest` names hardware that would do.
+    """
+    options = scheme_choice(profile, request)
+    _require_legal(profile, request, user)
+    rejected = list(options.rejected)
+    for row in options.candidates:
+        candidates = fitting(profile, request, user, row, by_user=options.by_user)
+        reason = "it does not fit under any legal layout"
+        if candidates:
+            usable, reason = _with_kernel(profile, row, candidates)
+            if usable:
+                chosen = best(usable, request)
+                later = options.candidates[options.candidates.index(row) + 1 :]
+                rejected += _passed_over(later, row)
+                rejected += _layout_rejections(profile, request, user, usable, chosen)
+                return Choice(chosen, tuple(rejected))
+        rejected.append(Rejection(choice=row.name, reason=reason, source=row.source))
+        if options.by_user and candidates:
+            raise UserError(f"--scheme {row.name}: {reason}.", hint="Leave out --scheme and the strategy chooses.")
+    raise _does_not_fit(profile, request, user, options)
+
+
+def _with_kernel(profile: ModelProfile, row: SchemeRow, candidates: list[Candidate]) -> tuple[list[Candidate], str]:
+    reasons = [
+        shape_refusal(profile, row, item.layout, on_cpu=item.situation.hardware.kind == "cpu") for item in candidates
+    ]
+    usable = [item for item, reason in zip(candidates, reasons, strict=True) if reason is None]
+    return usable, next((reason for reason in reasons if reason), "")
+
+
+def _passed_over(later: tuple[SchemeRow, ...], taken: SchemeRow) -> list[Rejection]:
+    reason = f"{taken.name} comes first under this strategy and fits"
+    return [Rejection(choice=row.name, reason=reason, source=row.source) for row in later]
+
+
+def _layout_rejections(
+    profile: ModelProfile, request: PlanRequest, user: UserFlags, usable: list[Candidate], chosen: Candidate
+) -> list[Rejection]:
+    legal, refused = legal_layouts(profile, request.hardware, user)
+    found = [Rejection(choice=f"TP {size}", reason=why, source=LEGALITY_SOURCE) for size, why in refused.items()]
+    fits = {item.layout for item in usable}
+    for layout in legal:
+        if layout == chosen.layout or layout.pipeline > 1:
+            continue
+        reason = f"{request.strategy.value} prefers {chosen.layout.text}"
+        if layout not in fits:
+            reason = f"it does not hold a request of {chosen.max_model_len} tokens beside the weights"
+        found.append(Rejection(choice=layout.text, reason=reason, source=RULE_SOURCE))
+    return found
+
+
+def _require_legal(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> None:
+    legal, refused = legal_layouts(profile, request.hardware, user)
+    if legal:
+        return
+    tensor = user.integer("tensor-parallel-size") or 1
+    reason = refused.get(tensor) or tensor_refusal(profile, tensor)
+    why = reason or f"{request.hardware.text} has {request.hardware.count} device(s) and no layout of those sizes"
+    raise UserError(
+        f"The layout that you fixed is not legal for {profile.ref.name}: {why}.",
+        hint="Leave out the parallel sizes and AutoAdapter chooses a legal layout.",
+    )
+
+
+def _does_not_fit(
+    profile: ModelProfile, request: PlanRequest, user: UserFlags, options: SchemeChoice
+) -> DoesNotFitError:
+    row = options.candidates[-1] if options.by_user else min(options.candidates, key=lambda row: row.served_bits or 16)
+    legal, _ = legal_layouts(profile, request.hardware, user)
+    needs = [weight_bytes(profile, as_scheme(profile, row, layout, by_user=False), layout) for layout in legal]
+    smallest = smallest_that_fits(profile, request, user, row)
+    device = request.hardware
+    guess = " (estimated, for want of tensor headers)" if is_estimated(profile) else ""
+    message = (
+        f"{profile.ref.name} does not fit {device.text}: {min(needs) / GIB:.1f} GiB of weights a device{guess} under "
+        f"{row.name}, beside overhead and the KV cache of one request, in {device.memory_bytes / GIB:.1f} GiB."
+    )
+    less = "Ask for less: a shorter --max-model-len or workload; no catalogued hardware fits as it is."
+    return DoesNotFitError(
+        message,
+        hint=f"Fits {smallest.text}: autoadapter generate --hardware {smallest.text}" if smallest else less,
+        needed_bytes=min(needs),
+        available_bytes=device.memory_bytes,
+        smallest=smallest.text if smallest else None,
+    )
+
+
+def smallest_that_fits(profile: ModelProfile, request: PlanRequest, user: UserFlags, row: SchemeRow) -> Hardware | None:
+    """The cheapest catalogued hardware, by total memory, that would hold the model; more of the same device first."""
+    same = [request.hardware.name] if request.hardware.kind == "cuda" else []
+    names = same + [gpu.name for gpu in sorted(gpus(), key=lambda gpu: gpu.memory_gib)]
+    offers = [parse_hardware(f"{name}:{count}") for name in names for count in COUNTS]
+    own = [offer for offer in offers if offer.name in same]
+    others = sorted(offers, key=lambda offer: (offer.memory_bytes * offer.count, offer.count))
+    for offer in [*own, *others]:
+        row_here = scheme("as_is") if row.refusal(offer) else row
+        wish = request.model_copy(update={"hardware": offer})
+        if any(
+            evaluate(profile, wish, user, layout, as_scheme(profile, row_here, layout, by_user=False))
+            for layout in _plain(profile, offer, user)
+        ):
+            return offer
+    return None
+
+
+def _plain(profile: ModelProfile, offer: Hardware, user: UserFlags) -> list[Layout]:
+    legal, _ = legal_layouts(profile, offer, user)
+    return [layout for layout in legal if layout.pipeline == 1 and layout.devices <= offer.count]

@@ -1,0 +1,52 @@
+"""`--hardware`: every row is complete, and every mistake is one sentence."""
+
+import pytest
+
+from autoadapter.errors import UserError
+from autoadapter.hardware import Gpu, gpus, parse_hardware, this_machine, usable_memory_bytes
+
+NAMES = ", ".join(["cpu", *(gpu.name for gpu in gpus())])
+
+
+@pytest.mark.parametrize("gpu", gpus(), ids=lambda gpu: gpu.name)
+def test_each_row_is_plausible_and_parses(gpu: Gpu) -> None:
+    parsed = parse_hardware(f"{gpu.name.upper()}:2")
+    assert (parsed.name, parsed.count, parsed.kind, parsed.text) == (gpu.name, 2, "cuda", f"{gpu.name}:2")
+    assert parsed.memory_bytes == int(gpu.memory_gib * 1024**3)
+    assert tuple(map(int, gpu.compute_capability.split("."))) >= (7, 0)
+    assert gpu.source
+    assert gpu.fp8_tflops is None or gpu.fp8_tflops > gpu.bf16_tflops
+    has_fp8 = tuple(map(int, gpu.compute_capability.split("."))) >= (8, 9)
+    assert (gpu.fp8_tflops is not None) == has_fp8
+
+
+def test_names_are_unique() -> None:
+    assert len({gpu.name for gpu in gpus()}) == len(gpus())
+
+
+def test_cpu_is_this_machine() -> None:
+    parsed = parse_hardware("cpu")
+    assert (parsed.kind, parsed.count, parsed.text, parsed.compute_capability) == ("cpu", 1, "cpu", None)
+    assert parsed.memory_bytes == usable_memory_bytes() == this_machine().memory_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence", "hint"),
+    [
+        (
+            "h20O",
+            "Unknown hardware 'h20O'. Did you mean h200?",
+            f"Known: {NAMES}; a count follows a colon: h200:8",
+        ),
+        ("zx81", "Unknown hardware 'zx81'.", f"Known: {NAMES}; a count follows a colon: h200:8"),
+        ("h200:0", "0 devices in --hardware 'h200:0' make no sense.", "Example: --hardware h200:8"),
+        ("h200:9999", "9999 devices in --hardware 'h200:9999' make no sense.", "Example: --hardware h200:8"),
+        ("h200:x", "Unknown hardware 'h200:x'. Did you mean h200?", f"Known: {NAMES}; a count follows a colon: h200:8"),
+    ],
+)
+def test_mistakes(text: str, sentence: str, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_hardware(text)
+    assert str(caught.value) == sentence
+    assert caught.value.hint == hint
+    assert caught.value.exit_code == 2
