@@ -3,7 +3,16 @@
 from typing import TYPE_CHECKING
 
 from autoadapter.cli.common import pipeline, relative
-from autoadapter.cli.options import CalibrationOpt, EngineOpt, ForceOpt, JsonOpt, SamplesOpt, SchemeOpt, WorkspaceOpt
+from autoadapter.cli.options import (
+    CalibrationOpt,
+    EngineOpt,
+    ForceOpt,
+    JsonOpt,
+    RemoteCodeOpt,
+    SamplesOpt,
+    SchemeOpt,
+    WorkspaceOpt,
+)
 from autoadapter.cli.output import Out, human_bytes
 
 if TYPE_CHECKING:
@@ -16,6 +25,7 @@ def optimize(
     calibration_data: CalibrationOpt = None,
     samples: SamplesOpt = 64,
     engine_python: EngineOpt = None,
+    trust_remote_code: RemoteCodeOpt = False,
     force: ForceOpt = False,
     json: JsonOpt = False,
 ) -> None:
@@ -32,7 +42,13 @@ def optimize(
 
     out = Out(as_json=json)
     opened = current_workspace(workspace)
-    settings = {"calibration": calibration_data, "samples": samples, "engine_python": engine_python, "force": force}
+    settings = {
+        "calibration": calibration_data,
+        "samples": samples,
+        "engine_python": engine_python,
+        "trust_remote_code": trust_remote_code,
+        "force": force,
+    }
     with pipeline(opened, out, "optimize", scheme=scheme, **settings) as stages:
         if scheme is not None:
             stages.replan()

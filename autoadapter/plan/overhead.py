@@ -1,8 +1,9 @@
 """What a device needs beside weights and KV cache. Estimates, each with its provenance.
 
 The formula was fitted to 34 public start-up logs (vLLM 0.19, H100, `max-num-seqs` 1024): the activation peak of a dense
-model is the sampler's work on logits, about 16 bytes × vocabulary × max-num-seqs, unless a forward pass of
-`max-num-batched-tokens` is larger; sparse models add the two. It misses those logs by at most 0.4 GiB.
+model is taken as the sampler's work on logits, about 16 bytes × vocabulary × max-num-seqs, unless a forward pass of
+`max-num-batched-tokens` is larger; sparse models add the two. The unit tests hold it against some of them; elsewhere it
+is a guess.
 """
 
 from dataclasses import dataclass

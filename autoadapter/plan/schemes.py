@@ -99,8 +99,10 @@ def _model_refusal(profile: ModelProfile, row: SchemeRow) -> str | None:
         return f"the projections of {profile.model_type} are Conv1D, which the quantizer does not target"
     if profile.state is not None or kind in ("linear", "hybrid", "none"):
         return "recurrent layers have projections that this scheme was not proven on"
-    if profile.moe is not None and row.name != "fp8_dynamic":
-        return "experts that calibration or rounding treats unequally need a proof that AutoAdapter does not have yet"
+    if profile.moe is not None:
+        return "no quantizer here writes experts that can be measured and served"
+    if profile.architecture.endswith("ForConditionalGeneration"):
+        return "the quantizer does not cover multimodal models"
     if kind == "mla" and row.group_sizes:
         return "the inputs of MLA projections are not known from the configuration, so no group size is safe"
     return None

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Serves the model of this bundle in the foreground. WEIGHTS names another copy of the weights, VLLM another `vllm`.
+# Serves the model of this bundle in the foreground. WEIGHTS names another copy of the weights,
+# PYTHON the interpreter that has vLLM.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 weights=/srv/weights
 weights="${WEIGHTS:-$weights}"
-vllm="${VLLM:-vllm}"
 
 export HF_HUB_OFFLINE=1
 export TRANSFORMERS_OFFLINE=1
@@ -13,4 +13,4 @@ export VLLM_NO_USAGE_STATS=1
 export DO_NOT_TRACK=1
 export VLLM_CPU_KVCACHE_SPACE=4
 
-exec "$vllm" serve "$weights" --config vllm/config.yaml --host 127.0.0.1 --port 8000
+exec "${PYTHON:-python3}" local/vllm_launcher.py serve "$weights" --config vllm/config.yaml --host 127.0.0.1 --port 8000
