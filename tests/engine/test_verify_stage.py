@@ -119,11 +119,12 @@ def test_parity_fails_a_wrong_model(
 
 
 def test_quality_fails_a_spoiled_candidate(smoke_request: VerifyRequest, sample_model: Path, tmp_path: Path) -> None:
-    """The served copy has another activation than the reference: every text gets harder to predict.
+    """The served copy has a far smaller RoPE base than the reference: every text gets harder to predict.
 
-    A halved RoPE base would not do: it costs nothing on windows this short, and parity is what catches it.
+    A halved base would not do: it costs nothing on windows this short, and parity is what catches it.
     """
-    spoiled = mutated(sample_model, tmp_path / "spoiled", **MUTATIONS["another activation"])
+    rope = {"rope_theta": 100.0, "rope_type": "default"}
+    spoiled = mutated(sample_model, tmp_path / "spoiled", rope_parameters=rope)
     optimized = smoke_request.optimized.model_copy(update={"model_path": str(spoiled)})
     request = dataclasses.replace(
         smoke_request, optimized=optimized, folder=tmp_path, logs=tmp_path / "logs", only=("quality",)

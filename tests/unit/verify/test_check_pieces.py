@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-import verify_samples
 
 from autoadapter.artifacts import Status
 from autoadapter.engine.client import StreamedAnswer, parse_metrics
@@ -24,6 +23,7 @@ from autoadapter.verify.checks.tokenizer import (
 from autoadapter.verify.context import CheckContext
 from autoadapter.verify.degeneration import is_degenerate
 from autoadapter.verify.scale import SCALES
+from tests.unit.verify import verify_samples
 
 WHOLE = StreamedAnswer(200, "text", "stop", True, 0.1, 0.2)
 

@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-import verify_samples
 
 from autoadapter.artifacts import CheckResult, Hardware, ModelKind, ModelRef, Status, Threshold, VerificationReport
 from autoadapter.engine import EngineTarget
@@ -19,6 +18,7 @@ from autoadapter.verify.checks import CHECKS
 from autoadapter.verify.context import CheckContext
 from autoadapter.verify.engines import Engines, Role, read_env, stage_config
 from autoadapter.verify.judge import judged
+from tests.unit.verify import verify_samples
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)> {{ 7*7 }}"
 
