@@ -134,11 +134,15 @@ class Pipeline:
         )
 
     def test(self) -> Outcome[VerificationReport]:
-        """Checkpoint → evidence. A failed check is in the report, not an exception."""
+        """Checkpoint → evidence. A failed check is in the report, not an exception.
+
+        A report of some checks alone lies in `partial/`: it must not pass for the whole in `deploy`.
+        """
         profile, plan, folder = self._planned()
         optimized = OptimizedModel.read(folder / "optimized" / OptimizedModel.file_name)
         engine = self._engine("serving the model")
         options = self.options
+        place = folder / "partial" if options.only else folder
         inputs = {
             "optimized": optimized.digest(),
             "adapter": _file_digest(folder / "adapter" / "adapter.json"),
@@ -154,19 +158,19 @@ class Pipeline:
             adapter=folder / "adapter",
             engine=engine,
             depth=options.depth,
-            folder=folder,
+            folder=place,
             logs=folder / "logs",
             only=options.only,
             test_cases=options.test_cases,
             workspace=self.workspace.root,
         )
-        path = folder / VerificationReport.file_name
+        path = place / VerificationReport.file_name
 
         def work() -> VerificationReport:
             self.workspace.set_aside(path)
             return verify_room.verify(request, self.progress)
 
-        return self._stage("test", folder, inputs, path, work, VerificationReport)
+        return self._stage("test", place, inputs, path, work, VerificationReport)
 
     def deploy(self) -> Outcome[Deployment]:
         """Plan, checkpoint and evidence → bundle."""

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ import yaml
 from autoadapter.artifacts import Frozen
 from autoadapter.engine.process import stop_group
 from autoadapter.errors import MissingPartError, UserError
+from autoadapter.hardware.machine import gpu_names
 from autoadapter.optimize.capacity import require_disk
 from autoadapter.progress import Progress, silent
 
@@ -32,6 +33,8 @@ class Pins(Frozen):
     """Distribution that tells whether an interpreter is such an environment."""
     disk_bytes: int
     requirements: tuple[str, ...]
+    cpu_torch: str | None = None
+    """The build of torch to try first on a machine without a GPU."""
     why: str
     source: str
 
@@ -143,19 +146,27 @@ def _build(row: Pins, folder: Path, progress: Progress) -> None:
         with log.open("w") as sink:
             progress(f"creating the {row.name} environment (once, some minutes)")
             _step([sys.executable, "-m", "venv", str(folder)], sink.name, row, progress)
-            _step(_pip(row, folder), sink.name, row, progress)
+            if row.cpu_torch and not gpu_names():
+                _prefer_cpu_torch(row, folder, sink.name, progress)
+            _step(_pip(folder, *row.requirements), sink.name, row, progress)
         (folder / COMPLETE).write_text("\n".join(row.requirements) + "\n")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
-def _pip(row: Pins, folder: Path) -> list[str]:
-    """`TORCH_INDEX` names an index with another build of torch, for example the one for machines without a GPU."""
+def _prefer_cpu_torch(row: Pins, folder: Path, log: str, progress: Progress) -> None:
+    """Install the CPU build where pip or `TORCH_INDEX` has it; otherwise the requirements bring the CUDA build."""
     index = os.environ.get("TORCH_INDEX")
-    extra = ["--extra-index-url", index] if index else []
-    command = [str(_python(folder)), "-m", "pip", "install", "--no-input", "--progress-bar", "off", *extra]
-    return [*command, *row.requirements]
+    for extra in ([], ["--extra-index-url", index] if index else None):
+        if extra is None:
+            return
+        with suppress(MissingPartError):
+            return _step(_pip(folder, str(row.cpu_torch), *extra), log, row, progress)
+
+
+def _pip(folder: Path, *words: str) -> list[str]:
+    return [str(_python(folder)), "-m", "pip", "install", "--no-input", "--progress-bar", "off", *words]
 
 
 def _step(command: list[str], log: str, row: Pins, progress: Progress) -> None:

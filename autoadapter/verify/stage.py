@@ -2,12 +2,13 @@
 
 import shlex
 import time
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
 from autoadapter import __version__
 from autoadapter.artifacts import CheckResult, Finding, Level, Status, VerificationReport
-from autoadapter.errors import EngineError, MissingPartError, UserError, WorkerError
+from autoadapter.errors import AutoadapterError, EngineError, MissingPartError, UserError, WorkerError
 from autoadapter.hardware.machine import gpu_names, this_machine
 from autoadapter.progress import Progress, silent
 from autoadapter.rendering import render, write_atomically
@@ -81,7 +82,12 @@ def run_check(check: Check, context: CheckContext) -> CheckResult:
     except MissingPartError as error:
         result = not_run(check, f"{error} {error.hint}")
     except WorkerError as error:
-        result = not_run(check, f"transformers gave no reference. {error!s}")
+        result = failed(check, f"transformers gave no reference, so nothing is proven. {error!s}")
+    except AutoadapterError:
+        raise
+    except Exception as error:
+        (context.request.logs / f"{check.name}-error.log").write_text(traceback.format_exc())
+        result = failed(check, f"the check itself broke: {type(error).__name__}: {error}")
     seconds = round(time.monotonic() - began, 2)
     return result.model_copy(update={"seconds": seconds, "command": repeat_command(check, context.request)})
 

@@ -73,6 +73,27 @@ def test_created_once_and_rebuilt_when_half_done(only: SetRow, wheel: Path, tmp_
     assert not (python.parents[1] / "rubbish").exists()
 
 
+def test_a_cpu_build_that_pip_does_not_find_is_no_obstacle(
+    only: SetRow, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = only(str(wheel)).model_copy(update={"cpu_torch": "torch==0.0.1+nowhere"})
+    monkeypatch.setattr(environments, "pins", lambda: (row,))
+    monkeypatch.setattr(environments, "gpu_names", lambda: ())
+    monkeypatch.delenv("TORCH_INDEX", raising=False)
+    assert environment("toy").exists()
+
+
+@pytest.mark.parametrize(("gpus", "installed"), [((), True), (("NVIDIA H200",), False)])
+def test_the_cpu_build_is_for_machines_without_a_gpu(
+    only: SetRow, wheel: Path, monkeypatch: pytest.MonkeyPatch, gpus: tuple[str, ...], installed: bool
+) -> None:
+    row = only("pip").model_copy(update={"cpu_torch": str(wheel)})
+    monkeypatch.setattr(environments, "pins", lambda: (row,))
+    monkeypatch.setattr(environments, "gpu_names", lambda: gpus)
+    done = subprocess.run([environment("toy"), "-c", "import aa_probe"], capture_output=True)
+    assert (done.returncode == 0) is installed
+
+
 def test_pips_words_reach_the_user(only: SetRow, tmp_path: Path) -> None:
     only("aa-no-such-package==9")
     with pytest.raises(MissingPartError) as caught:

@@ -70,7 +70,8 @@ def good(text: str = "fine") -> CheckResult:
     ("error", "status", "says"),
     [
         (EngineError("vLLM died.", cause="out of memory"), Status.FAILED, "out of memory"),
-        (WorkerError("The worker ended.", cause="no such class"), Status.NOT_RUN, "no such class"),
+        (WorkerError("The worker ended.", cause="no such class"), Status.FAILED, "no such class"),
+        (ZeroDivisionError("our own fault"), Status.FAILED, "ZeroDivisionError: our own fault"),
         (MissingPartError("pandas", "bench", install="pip install pandas"), Status.NOT_RUN, "pip install pandas"),
     ],
 )
