@@ -86,7 +86,7 @@ def run_check(check: Check, context: CheckContext) -> CheckResult:
     except AutoadapterError:
         raise
     except Exception as error:
-        (context.request.logs / f"{check.name}-error.log").write_text(traceback.format_exc())
+        write_atomically(context.request.logs / f"{check.name}-error.log", traceback.format_exc())
         result = failed(check, f"the check itself broke: {type(error).__name__}: {error}")
     seconds = round(time.monotonic() - began, 2)
     return result.model_copy(update={"seconds": seconds, "command": repeat_command(check, context.request)})
