@@ -24,7 +24,7 @@ from autoadapter.artifacts import (
     VerificationReport,
 )
 from autoadapter.engine import EngineTarget, find_engine
-from autoadapter.engine.target import DEFAULT_VLLM_VERSION
+from autoadapter.engine.target import DEFAULT_VLLM_VERSION, interpreter
 from autoadapter.errors import MissingPartError, UserError
 from autoadapter.hardware import parse_hardware
 from autoadapter.options import Options, validated, workload_for
@@ -110,14 +110,13 @@ class Pipeline:
     def optimize(self) -> Outcome[OptimizedModel]:
         """Plan → checkpoint that the engine loads, with its cost in quality."""
         profile, plan, folder = self._planned()
-        engine = self._engine("converting and measuring checkpoints")
         request = optimize_room.OptimizeRequest(
             profile=profile,
             plan=plan,
             reference_folder=self.workspace.reference,
             folder=folder / "optimized",
             logs=folder / "logs",
-            python=engine.python,
+            python=interpreter(self.options.engine_python),
             calibration=self.options.calibration,
             samples=self.options.samples,
             trust_remote_code=self.options.trust_remote_code,

@@ -60,6 +60,11 @@ def engine_packages(python: Path) -> dict[str, str]:
     return {name: version for name, version in json.loads(done.stdout).items() if version}
 
 
+def interpreter(python: Path | None = None) -> Path:
+    """`python`, else `AUTOADAPTER_ENGINE_PYTHON`, else the running interpreter."""
+    return python or Path(os.environ.get("AUTOADAPTER_ENGINE_PYTHON") or sys.executable)
+
+
 def find_engine(python: Path | None = None, *, needed_for: str = "this stage") -> EngineTarget:
     """The vLLM of `python`, of `AUTOADAPTER_ENGINE_PYTHON`, or of the running interpreter.
 
@@ -67,7 +72,7 @@ def find_engine(python: Path | None = None, *, needed_for: str = "this stage") -
         MissingPartError: there is none.
         UserError: `python` is not an interpreter.
     """
-    chosen = python or Path(os.environ.get("AUTOADAPTER_ENGINE_PYTHON", sys.executable))
+    chosen = interpreter(python)
     packages = engine_packages(chosen)
     if "vllm" in packages:
         return EngineTarget(chosen, packages["vllm"].partition("+")[0], "vllm", packages)

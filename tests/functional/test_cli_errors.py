@@ -16,6 +16,12 @@ def sentences(err: str) -> tuple[str, str]:
     return lines[0].removeprefix("error: "), lines[1].removeprefix("try: ") if len(lines) > 1 else ""
 
 
+def bundle_ready(autoadapter: Command, model: Path) -> None:
+    """Analyzed, planned and optimized as it is: what needs no engine."""
+    for words in (("analyze", model), ("generate", "--scheme", "as_is"), ("optimize",)):
+        assert autoadapter(*words, "-w", "ws").code == 0
+
+
 def test_unknown_strategy(autoadapter: Command, tiny_model: Path) -> None:
     answer = autoadapter("run", tiny_model, "-w", "ws", "--strategy", "fastest")
     assert answer.code == 2
@@ -101,9 +107,8 @@ def test_no_workspace_named_without_a_terminal(autoadapter: Command) -> None:
 
 def test_a_missing_engine_names_the_install_line(autoadapter: Command, tiny_model: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", with_pip=False)
-    autoadapter("analyze", tiny_model, "-w", "ws")
-    autoadapter("generate", "-w", "ws")
-    answer = autoadapter("optimize", "-w", "ws", "--engine-python", tmp_path / "bare" / "bin" / "python")
+    bundle_ready(autoadapter, tiny_model)
+    answer = autoadapter("test", "-w", "ws", "--engine-python", tmp_path / "bare" / "bin" / "python")
     assert answer.code == 5
     error, hint = sentences(answer.err)
     assert error.startswith("vLLM is needed for ")
@@ -111,9 +116,8 @@ def test_a_missing_engine_names_the_install_line(autoadapter: Command, tiny_mode
 
 
 def test_what_is_no_interpreter(autoadapter: Command, tiny_model: Path) -> None:
-    autoadapter("analyze", tiny_model, "-w", "ws")
-    autoadapter("generate", "-w", "ws")
-    answer = autoadapter("optimize", "-w", "ws", "--engine-python", "/bin/false")
+    bundle_ready(autoadapter, tiny_model)
+    answer = autoadapter("test", "-w", "ws", "--engine-python", "/bin/false")
     assert answer.code == 2
     assert sentences(answer.err)[0].startswith("/bin/false does not run as a Python interpreter")
 
