@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from autoadapter.cli.common import pipeline, relative
+from autoadapter.cli.common import pipeline, relative, say_if_skipped
 from autoadapter.cli.options import (
     EngineOpt,
     ForceOpt,
@@ -46,6 +46,7 @@ def analyze(
     settings = {"hardware": hardware, "engine_python": engine_python, "vllm_version": vllm_version}
     with pipeline(opened, out, "analyze", trust_remote_code=trust_remote_code, force=force, **settings) as stages:
         outcome = stages.analyze()
+    say_if_skipped(out, outcome)
     profile = outcome.artifact
     if json:
         out.document(profile.model_dump(mode="json"))

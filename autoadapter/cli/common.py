@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from autoadapter.cli.output import Out
 
 if TYPE_CHECKING:
-    from autoadapter.pipeline import Pipeline
+    from autoadapter.pipeline import Outcome, Pipeline
     from autoadapter.workspace import Workspace
 
 
@@ -35,6 +35,12 @@ def planning(**texts: Any) -> dict[str, Any]:
         "workload": {name: value for name, value in said.items() if value is not None},
         "engine_args": parse_pairs(tuple(texts.get("engine_args") or ())),
     }
+
+
+def say_if_skipped(out: Out, outcome: "Outcome[Any]") -> None:
+    """A stage that had nothing to do says so."""
+    if outcome.skipped:
+        out.talk("Nothing changed since the last run: its result stands. --force repeats it.")
 
 
 def relative(path: Path) -> str:

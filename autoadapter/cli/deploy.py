@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoadapter.cli.common import pipeline, relative
+from autoadapter.cli.common import pipeline, relative, say_if_skipped
 from autoadapter.cli.options import (
     EngineArgOpt,
     EngineOpt,
@@ -113,6 +113,7 @@ def _bundle(out: Out, opened: "Workspace", *, quiet: bool, **settings: Any) -> P
             stages.replan()
             stages.optimize()
         outcome = stages.deploy()
+    say_if_skipped(out, outcome)
     if out.as_json and not quiet:
         out.document(outcome.artifact.model_dump(mode="json"))
     elif not out.as_json:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from autoadapter.cli.common import pipeline, relative
+from autoadapter.cli.common import pipeline, relative, say_if_skipped
 from autoadapter.cli.options import (
     CalibrationOpt,
     EngineOpt,
@@ -53,6 +53,7 @@ def optimize(
         if scheme is not None:
             stages.replan()
         outcome = stages.optimize()
+    say_if_skipped(out, outcome)
     if json:
         out.document(outcome.artifact.model_dump(mode="json"))
     else:

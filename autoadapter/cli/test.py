@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from autoadapter.cli.common import pipeline, relative
+from autoadapter.cli.common import pipeline, relative, say_if_skipped
 from autoadapter.cli.options import CaseOpt, DepthOpt, EngineOpt, ForceOpt, JsonOpt, OnlyOpt, WorkspaceOpt
 from autoadapter.cli.output import Out
 
@@ -37,6 +37,7 @@ def test(
     opened = current_workspace(workspace)
     with pipeline(opened, out, "test", engine_python=engine_python, force=force, **settings) as stages:
         outcome = stages.test()
+    say_if_skipped(out, outcome)
     if json:
         out.document(outcome.artifact.model_dump(mode="json"))
     else:

@@ -63,10 +63,6 @@ def test_each_role_was_started_once(report: VerificationReport) -> None:
     assert all(run.cold_start_seconds > 1 and run.kv_cache_tokens for run in report.engine_runs)
 
 
-def test_the_smoke_depth_is_quick(report: VerificationReport) -> None:
-    assert sum(check.seconds for check in report.checks) < 480
-
-
 def test_both_reports_exist(report: VerificationReport, smoke_request: VerifyRequest) -> None:
     assert VerificationReport.read(smoke_request.folder / "report.json") == report
     html = (smoke_request.folder / "report.html").read_text()

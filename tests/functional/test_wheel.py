@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT]
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
     subprocess.run(command, check=True, capture_output=True)
     (built,) = folder.glob("*.whl")
     return built
@@ -29,7 +29,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`autoadapter` of an environment that holds the wheel and its base dependencies."""
     folder = tmp_path_factory.mktemp("clean")
     venv.create(folder, with_pip=True)
-    pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", wheel]
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", str(wheel)]
     subprocess.run(pip, check=True, capture_output=True)
     return folder / "bin" / "autoadapter"
 
