@@ -96,13 +96,14 @@ class Pipeline:
     def replan(self) -> Outcome[ServingPlan]:
         """Another plan beside the current one: the same choices, changed by this call's scheme and engine arguments."""
         _, current, _ = self._planned()
-        users = {row.flag: row.value for row in current.settings if row.belief is Belief.USER}
+        said = {row.flag: row.value for row in current.settings if row.belief is Belief.USER}
+        users = {flag: value[0] if isinstance(value, tuple) else value for flag, value in said.items()}
+        chosen = current.scheme.name if current.scheme.source == "--scheme" else None
         changes = {
             "strategy": current.strategy,
             "hardware": current.hardware.text,
             "workload": current.workload.model_dump(),
-            "served_name": current.served_name,
-            "scheme": self.options.scheme or current.scheme.name,
+            "scheme": self.options.scheme or chosen,
             "engine_args": {**users, **self.options.engine_args},
         }
         return replace(self, options=self.options.model_copy(update=changes)).generate()
