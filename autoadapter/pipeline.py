@@ -204,6 +204,17 @@ class Pipeline:
             "deploy", folder, inputs, path, lambda: deploy_room.deploy(request, self.progress), Deployment
         )
 
+    def bundle(self) -> Outcome[Deployment]:
+        """The bundle of the current plan and report, for whatever place it was written; a new one if there is none."""
+        _, plan, folder = self._planned()
+        path, report = folder / "bundle" / Deployment.file_name, folder / VerificationReport.file_name
+        if path.exists():
+            found = Deployment.read(path)
+            proof = VerificationReport.read(report).digest() if report.exists() else None
+            if (found.plan_digest, found.report_digest) == (plan.digest(), proof):
+                return Outcome(found, path, True, 0.0)
+        return self.deploy()
+
     def _stage(
         self,
         stage: str,

@@ -159,6 +159,7 @@ def _whole_model(evidence: Evidence, remote: RemoteCode | None, trusted: bool, r
         message = f"The {kind} weights will be converted to safetensors by `optimize`."
         source = evidence.checkpoint.files[0].name
         notes.append(Finding(code="weights.convert", level=Level.INFO, message=message, source=source))
+        notes += _lossy(evidence, source)
     if remote is not None and not trusted:
         notes.append(_remote(evidence, remote, route))
     if evidence.language is not evidence.root and evidence.root.found("vision_config", "audio_config"):
@@ -166,6 +167,16 @@ def _whole_model(evidence: Evidence, remote: RemoteCode | None, trusted: bool, r
         source = evidence.root.source("vision_config", "audio_config")
         notes.append(Finding(code="model.multimodal", level=Level.INFO, message=message, source=source))
     return tuple(notes)
+
+
+def _lossy(evidence: Evidence, source: str) -> list[Finding]:
+    """GGUF types below 16 bits have lost something that no conversion brings back."""
+    coarse = sorted({tensor.dtype for tensor in evidence.checkpoint.tensors} - {"F32", "F16", "BF16", "F64"})
+    if evidence.checkpoint.format != "gguf" or not coarse:
+        return []
+    message = f"The weights are quantized as {', '.join(coarse)}: what that lost stays lost at 16 bits."
+    hint = "Where the original safetensors exist, start from them."
+    return [Finding(code="weights.lossy", level=Level.WARNING, message=message, hint=hint, source=source)]
 
 
 def _remote(evidence: Evidence, remote: RemoteCode, route: str) -> Finding:

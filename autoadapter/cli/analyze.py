@@ -33,7 +33,8 @@ def analyze(
 ) -> None:
     """What is this model, and will it run? Reads configs and tensor headers, never the weights.
 
-    Examples:
+    For example:
+
       autoadapter analyze ./SmolLM2-135M-Instruct
 
       autoadapter analyze Qwen/Qwen3-8B --revision main --json

@@ -11,7 +11,7 @@ import typer
 from autoadapter import __version__
 from autoadapter.cli import analyze, deploy, doctor, generate, optimize, prepare, run, sample, test
 from autoadapter.cli.output import Out
-from autoadapter.errors import AutoadapterError, InterruptedRunError
+from autoadapter.errors import AutoadapterError, InterruptedRunError, UserError
 
 HELP = """From a Hugging Face model to a proven vLLM deployment bundle.
 
@@ -23,6 +23,10 @@ The five stages, each starting from the files of the one before it:
 
 Exit codes: 0 done; 1 internal error; 2 bad input; 3 verification failed; 4 unsupported or does not fit; 5 a needed part is missing; 130 interrupted.
 """  # noqa: E501
+
+
+_UsageError: Any = typer.BadParameter.__base__
+"""What typer raises for a wrong option: the base of its one public usage error."""
 
 
 class _Group(typer.core.TyperGroup):
@@ -78,10 +82,16 @@ def _stop_like_ctrl_c(_signal: int, _frame: FrameType | None) -> None:
 def main() -> None:
     """Entry point of the `autoadapter` command."""
     signal.signal(signal.SIGTERM, _stop_like_ctrl_c)
+    as_json = "--json" in sys.argv
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except _UsageError as error:
+        error.show()
+        if as_json:
+            Out(as_json=True).error(UserError(error.format_message(), hint="autoadapter COMMAND --help"))
+        sys.exit(UserError.exit_code)
     except AutoadapterError as error:
-        Out(as_json="--json" in sys.argv).error(error)
+        Out(as_json=as_json).error(error)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -91,5 +101,5 @@ def main() -> None:
             raise
         words = AutoadapterError(f"Internal error: {type(error).__name__}: {error}")
         words.hint = "Repeat with AUTOADAPTER_DEBUG=1 for the traceback, and report it."
-        Out(as_json="--json" in sys.argv).error(words)
+        Out(as_json=as_json).error(words)
         sys.exit(1)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoadapter.cli.output import Out
+from autoadapter.progress import Progress
 
 if TYPE_CHECKING:
     from autoadapter.pipeline import Outcome, Pipeline
@@ -35,6 +36,16 @@ def planning(**texts: Any) -> dict[str, Any]:
         "workload": {name: value for name, value in said.items() if value is not None},
         "engine_args": parse_pairs(tuple(texts.get("engine_args") or ())),
     }
+
+
+def prefixed(progress: Progress, title: str) -> Progress:
+    """A progress that says which stage is at work, from the first moment on."""
+    progress(title)
+
+    def show(text: str, fraction: float | None = None) -> None:
+        progress(f"{title}: {text}", fraction)
+
+    return show
 
 
 def say_if_skipped(out: Out, outcome: "Outcome[Any]") -> None:

@@ -52,7 +52,8 @@ def deploy(
 ) -> None:
     """Write the bundle: vLLM config, container file, compose, Kubernetes manifests, smoke test, evidence.
 
-    Examples:
+    For example:
+
       autoadapter deploy
 
       autoadapter deploy --target local --up --port 8100
@@ -68,16 +69,18 @@ def deploy(
     if up + down + status > 1:
         raise UserError("--up, --down and --status exclude one another.", hint="autoadapter deploy --status")
     opened = current_workspace(workspace)
-    out.talk(
-        f"model {opened.mark.model.name}" + (f" at {opened.mark.model.revision}" if opened.mark.model.revision else "")
-    )
+    model = opened.mark.model
+    revision = f" at {model.revision}" if model.revision else ""
+    out.talk(f"model {model.name}{revision} in {relative(opened.root)}")
     if down or status:
         _lifecycle(out, opened, stop=down)
         return
+    if up:
+        _require_stopped(opened)
     bundle = _bundle(
         out,
         opened,
-        quiet=up,
+        up=up,
         targets=_targets(target, up),
         host=host,
         port=port,
@@ -89,7 +92,7 @@ def deploy(
         force=force,
     )
     if up:
-        _up(out, bundle, engine_python, host, port, timeout)
+        _up(out, opened, bundle, engine_python, (host, port, timeout))
 
 
 def _targets(names: list[str] | None, up: bool) -> object:
@@ -103,20 +106,24 @@ def _targets(names: list[str] | None, up: bool) -> object:
     return chosen
 
 
-def _bundle(out: Out, opened: "Workspace", *, quiet: bool, **settings: Any) -> Path:
+def _bundle(out: Out, opened: "Workspace", *, up: bool, **settings: Any) -> Path:
+    """Write the bundle; `--up` takes the one that is there unless an option asks for another."""
     from autoadapter.options import parse_pairs
 
     engine_args = parse_pairs(tuple(settings.pop("engine_args") or ()))
     site = parse_pairs(tuple(settings.pop("site") or ()), "--site")
+    another = engine_args or site or settings["image"] or settings["force"]
     with pipeline(opened, out, "deploy", engine_args=engine_args, site=site, **settings) as stages:
         if engine_args:
             stages.replan()
             stages.optimize()
-        outcome = stages.deploy()
+        outcome = stages.bundle() if up and not another else stages.deploy()
+    if up:
+        return outcome.path.parent
     say_if_skipped(out, outcome)
-    if out.as_json and not quiet:
+    if out.as_json:
         out.document(outcome.artifact.model_dump(mode="json"))
-    elif not out.as_json:
+    else:
         show_bundle(out, outcome.artifact, outcome.path.parent)
     return outcome.path.parent
 
@@ -130,30 +137,42 @@ def show_bundle(out: Out, deployment: "Deployment", folder: Path) -> None:
     out.findings(deployment.findings)
 
 
-def _up(out: Out, bundle: Path, engine_python: Path | None, host: str, port: int, timeout: float) -> None:
+def _require_stopped(opened: "Workspace") -> None:
+    """A running server is told before anything is written."""
+    from autoadapter import deploy as room
+
+    if (opened.root / "current-plan").exists():
+        room.require_stopped(opened.plan_folder / "bundle")
+
+
+def _up(
+    out: Out, opened: "Workspace", bundle: Path, engine_python: Path | None, listen: tuple[str, int, float]
+) -> None:
     from autoadapter import deploy as room
     from autoadapter.engine import find_engine
 
+    host, port, timeout = listen
     engine = find_engine(engine_python, needed_for="`deploy --up`")
     with out.progress("up") as progress:
         server = room.up(bundle, engine=engine, host=host, port=port, progress=progress, timeout=timeout)
-    _show_server(out, server)
+    _show_server(out, server, relative(opened.root))
 
 
-def _show_server(out: Out, server: "LocalServer") -> None:
+def _show_server(out: Out, server: "LocalServer", workspace: str) -> None:
     if out.as_json:
         out.document(server.model_dump(mode="json"))
         return
     out.heading(f"{server.served_name} answers at http://{server.host}:{server.port}")
     out.facts([("process group", str(server.process_group)), ("log", server.log)])
-    out.next_step("autoadapter deploy --down")
+    out.next_step(f"autoadapter deploy --down -w {workspace}")
 
 
 def _lifecycle(out: Out, opened: "Workspace", *, stop: bool) -> None:
     from autoadapter import deploy as room
 
     bundle = opened.plan_folder / "bundle"
-    answer = room.down(bundle) if stop else room.status(bundle)
+    with out.progress("down" if stop else "status") as progress:
+        answer = room.down(bundle, progress) if stop else room.status(bundle)
     if out.as_json:
         out.document(answer.model_dump(mode="json"))
     else:

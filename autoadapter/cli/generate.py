@@ -41,7 +41,8 @@ def generate(
 ) -> None:
     """Plan the deployment and render the adapter: vLLM config, tokenizer adapter, tests.
 
-    Examples:
+    For example:
+
       autoadapter generate --strategy max_perf --hardware h200:8
 
       autoadapter generate --strategy min_mem --hardware l4 --max-model-len 8192
@@ -85,7 +86,10 @@ def show_plan(out: Out, plan: "ServingPlan") -> None:
                 f"{human_bytes(memory.weight_bytes)} weights + {human_bytes(memory.overhead_bytes)} overhead (guess) + "
                 f"{human_bytes(memory.kv_pool_bytes)} KV of {human_bytes(memory.device_bytes)} a device",
             ),
-            ("KV cache", f"{memory.kv_tokens:,} tokens: {memory.max_concurrency:.1f} requests of full length"),
+            (
+                "KV cache",
+                f"{memory.kv_tokens:,} tokens a replica: {memory.max_concurrency:.1f} requests of full length",
+            ),
         ]
     )
     out.heading("Settings")

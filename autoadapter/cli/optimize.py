@@ -33,7 +33,8 @@ def optimize(
 
     `--scheme` makes another plan beside the current one and optimizes that.
 
-    Examples:
+    For example:
+
       autoadapter optimize
 
       autoadapter optimize --scheme w4a16_gptq --calibration-data prompts.txt

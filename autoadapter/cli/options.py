@@ -78,7 +78,7 @@ CalibrationOpt = Annotated[
     Path | None,
     typer.Option("--calibration-data", help="Text file or folder. [default: a bundled sample]", show_default=False),
 ]
-SamplesOpt = Annotated[int, typer.Option(help="Calibration samples, where the scheme needs any.")]
+SamplesOpt = Annotated[int, typer.Option(min=1, help="Calibration samples, where the scheme needs any.")]
 DepthOpt = Annotated[str, typer.Option(help="How much evidence: smoke, standard or full.", metavar="NAME")]
 OnlyOpt = Annotated[
     list[str] | None,

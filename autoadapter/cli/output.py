@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as LiveProgress
 from rich.table import Table
 
 from autoadapter.errors import AutoadapterError
@@ -17,6 +19,7 @@ from autoadapter.progress import Progress
 if TYPE_CHECKING:
     from autoadapter.artifacts import Finding, Level
 
+PIPE_WIDTH = 160
 LEVEL_STYLE = {"blocker": "bold red", "warning": "yellow", "info": "dim"}
 STATUS_STYLE = {
     "passed": "green",
@@ -34,7 +37,7 @@ class Out:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self._data = Console(highlight=False)
+        self._data = Console(highlight=False, width=_width())
         self._talk = Console(stderr=True, highlight=False)
 
     def document(self, document: Any) -> None:
@@ -112,13 +115,20 @@ class Out:
         if not self._talk.is_terminal or os.environ.get("TERM") == "dumb":
             yield _plain_lines(self._talk, title)
             return
-        with self._talk.status(escape(title)) as status:
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), TaskProgressColumn())
+        with LiveProgress(*columns, TimeElapsedColumn(), console=self._talk, transient=True) as live:
+            task = live.add_task(escape(title), total=None)
 
             def show(text: str, fraction: float | None = None) -> None:
-                share = f" {fraction:4.0%}" if fraction is not None else ""
-                status.update(f"[bold]{escape(title)}[/]{share} {escape(text)}")
+                words = escape(f"{title}: {text}" if title not in ("", "run") else text)
+                live.update(task, description=words, total=None if fraction is None else 1.0, completed=fraction or 0.0)
 
             yield show
+
+
+def _width() -> int | None:
+    """Columns of the data: the terminal's, `COLUMNS`, or wide enough that a pipe gets whole lines."""
+    return None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPE_WIDTH
 
 
 def _plain_lines(console: Console, title: str) -> Progress:

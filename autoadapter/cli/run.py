@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from autoadapter.cli.common import pipeline, planning, relative
+from autoadapter.cli.common import pipeline, planning, prefixed, relative
 from autoadapter.cli.options import (
+    CaseOpt,
     ConcurrencyOpt,
     DepthOpt,
     EngineArgOpt,
@@ -25,11 +27,14 @@ from autoadapter.cli.options import (
     TargetOpt,
     WorkspaceOpt,
 )
-from autoadapter.cli.output import Out, human_count
+from autoadapter.cli.output import Out, human_bytes, human_count
 
 if TYPE_CHECKING:
     from autoadapter.pipeline import Outcome, Pipeline
     from autoadapter.workspace import Workspace
+
+
+STATUSES = ("passed", "failed", "not_run")
 
 
 def run(
@@ -46,6 +51,7 @@ def run(
     concurrency: ConcurrencyOpt = None,
     engine_arg: EngineArgOpt = None,
     depth: DepthOpt = "smoke",
+    case: CaseOpt = None,
     target: TargetOpt = None,
     engine_python: EngineOpt = None,
     trust_remote_code: RemoteCodeOpt = False,
@@ -54,7 +60,8 @@ def run(
 ) -> None:
     """All five stages. Finished stages are skipped while their inputs are unchanged, so a stopped run resumes.
 
-    Examples:
+    For example:
+
       autoadapter run ./SmolLM2-135M-Instruct
 
       autoadapter run Qwen/Qwen3-8B --strategy max_perf --hardware h200
@@ -76,6 +83,7 @@ def run(
         engine_args=engine_arg,
     )
     settings["depth"] = choose(Depth, depth, "depth")
+    settings["test_cases"] = tuple(case or ())
     settings["targets"] = tuple(choose(Target, name, "target") for name in target) if target else None
     settings |= {"engine_python": engine_python, "trust_remote_code": trust_remote_code, "force": force}
     opened = open_workspace(model, revision, workspace)
@@ -92,8 +100,8 @@ def _all_five(stages: "Pipeline", out: Out) -> "dict[str, Outcome[Any]]":
 
     outcomes: dict[str, Outcome[Any]] = {}
     for number, stage in enumerate(STAGES, 1):
-        stages.progress(f"{stage} ({number} of {len(STAGES)})", (number - 1) / len(STAGES))
-        outcome = outcomes[stage] = getattr(stages, stage)()
+        at_work = replace(stages, progress=prefixed(stages.progress, f"{stage} ({number} of {len(STAGES)})"))
+        outcome = outcomes[stage] = getattr(at_work, stage)()
         took = "unchanged" if outcome.skipped else f"{outcome.seconds:.1f} s"
         out.talk(f"{'=' if outcome.skipped else '✓'} {stage}: {took}")
         if stage == "analyze" and outcome.artifact.verdict.outcome == "will_not_start":
@@ -109,7 +117,12 @@ def _summarize(out: Out, opened: "Workspace", outcomes: "dict[str, Outcome[Any]]
     bundle = outcomes["deploy"].path.parent
     if out.as_json:
         rows = {
-            stage: {"skipped": row.skipped, "seconds": row.seconds, "file": str(row.path)}
+            stage: {
+                "skipped": row.skipped,
+                "seconds": row.seconds,
+                "file": str(row.path),
+                "result": _result(stage, row.artifact),
+            }
             for stage, row in outcomes.items()
         }
         out.document(
@@ -130,7 +143,7 @@ def _summarize(out: Out, opened: "Workspace", outcomes: "dict[str, Outcome[Any]]
         ],
     )
     out.facts([("bundle", relative(bundle)), ("report", relative(report)), ("total", f"{seconds:.0f} s")])
-    out.next_step(f"autoadapter deploy --target local --up -w {relative(opened.root)}")
+    out.next_step(f"autoadapter deploy --up -w {relative(opened.root)}")
 
 
 def _result(stage: str, artifact: Any) -> str:
@@ -144,15 +157,14 @@ def _analyzed(artifact: Any) -> str:
 
 def _optimized(artifact: Any) -> str:
     quality = artifact.quality
-    size = f"{artifact.bytes_before / 1e6:.0f} → {artifact.bytes_after / 1e6:.0f} MB"
+    size = f"{human_bytes(artifact.bytes_before)} → {human_bytes(artifact.bytes_after)}"
     return f"{size}, perplexity {quality.perplexity_before:.2f} → {quality.perplexity_after:.2f}" if quality else size
 
 
 def _tested(artifact: Any) -> str:
-    count = {
-        status: sum(check.status == status for check in artifact.checks) for status in ("passed", "failed", "not_run")
-    }
-    return ", ".join(f"{number} {status}" for status, number in count.items() if number)
+    names = {status: [check.name for check in artifact.checks if check.status == status] for status in STATUSES}
+    others = [f"{status}: {', '.join(names[status])}" for status in STATUSES[1:] if names[status]]
+    return "; ".join([f"{len(names['passed'])} passed", *others])
 
 
 _RESULTS: dict[str, Callable[[Any], str]] = {

@@ -21,7 +21,8 @@ def test(
 ) -> None:
     """Prove it on a real engine: tokens, log-probabilities, quality, speed, load.
 
-    Examples:
+    For example:
+
       autoadapter test
 
       autoadapter test --depth standard --case "The capital of France is"

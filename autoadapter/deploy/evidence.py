@@ -133,7 +133,7 @@ def _validated(validations: Sequence[Validation]) -> Evidence:
     if failed:
         return Evidence(claim=claim, status=Status.FAILED, reason="; ".join(failed), command=command)
     without = f"; not installed: {', '.join(absent)}" if absent else ""
-    status = Status.PASSED if passed else Status.NOT_RUN
+    status = Status.NOT_RUN if absent or not passed else Status.PASSED
     return Evidence(
         claim=claim, status=status, reason=f"{passed} of {len(validations)} accepted{without}", command=command
     )

@@ -35,6 +35,9 @@ _WRITABLE = {
     "TORCHINDUCTOR_CACHE_DIR": f"{HOME_IN_CONTAINER}/torchinductor",
 }
 
+CPU_CORES = 4
+"""Where the site names no cores."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -94,7 +97,13 @@ class Facts:
     @property
     def container_env(self) -> dict[str, str]:
         """Variables in a container, where only HOME is writable."""
-        return {**OFFLINE, **_WRITABLE, **{setting.name: setting.value for setting in self.plan.env}}
+        threads = {} if self.gpus else {"OMP_NUM_THREADS": str(self.cpu_cores)}
+        return {**OFFLINE, **_WRITABLE, **threads, **{setting.name: setting.value for setting in self.plan.env}}
+
+    @property
+    def cpu_cores(self) -> int:
+        """Cores that a CPU server asks for and computes with."""
+        return self.site.cpus or CPU_CORES
 
     @property
     def shutdown_timeout(self) -> int:

@@ -26,7 +26,8 @@ from autoadapter.rendering import write_atomically
 
 LOG, SMOKE = "server.log", "smoke.json"
 READY_TIMEOUT_SECONDS = 900.0
-STOP_GRACE_SECONDS = 60.0
+STOP_MARGIN_SECONDS = 30.0
+"""What the engine needs to end after its last request."""
 SMOKE_TIMEOUT_SECONDS = 600.0
 
 
@@ -99,7 +100,7 @@ def up(
     site = Site.model_validate_json((bundle / "site.json").read_bytes())
     _require_version(manifest, engine)
     state = state_file(bundle)
-    _require_stopped(state)
+    require_stopped(state)
     listen = check_host(host or site.host), check_port(port or site.port)
     require_free_port(*listen)
     _require_weights(manifest, progress)
@@ -131,8 +132,13 @@ def _require_version(manifest: Deployment, engine: EngineTarget) -> None:
         )
 
 
-def _require_stopped(state: Path) -> None:
-    old = status(state)
+def require_stopped(path: Path) -> None:
+    """Raise a UserError when the server of a bundle runs already.
+
+    Args:
+        path: the bundle, or its `server.json`.
+    """
+    old = status(path)
     if old.state in (ServerState.RUNNING, ServerState.ANSWERING):
         where = f"http://{old.host}:{old.port}, process group {old.process_group}"
         hint = "autoadapter deploy --status, or stop it: autoadapter deploy --down"
@@ -215,12 +221,19 @@ def down(path: Path, progress: Progress = silent) -> ServerStatus:
     record = LocalServer.read(state_file(path))
     if before.state is not ServerState.DEAD:
         progress(f"stopping process group {record.process_group}")
-        if not stop(record, STOP_GRACE_SECONDS):
+        if not stop(record, _grace(record)):
             raise EngineError(f"Process group {record.process_group} does not end.", log=Path(record.log))
     state_file(path).unlink(missing_ok=True)
     ended = before.state is ServerState.DEAD
     detail = f"nothing to stop, {before.detail}" if ended else f"stopped process group {record.process_group}"
     return ServerStatus(state=ServerState.STOPPED, detail=detail, log=record.log)
+
+
+def _grace(record: LocalServer) -> float:
+    """Seconds that the bundle grants to requests in flight, and a margin."""
+    config = Path(record.bundle) / "vllm/config.yaml"
+    planned = yaml.safe_load(config.read_text()).get("shutdown-timeout") if config.exists() else None
+    return float(planned or 0) + STOP_MARGIN_SECONDS
 
 
 def status(path: Path) -> ServerStatus:

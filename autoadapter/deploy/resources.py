@@ -11,8 +11,6 @@ RANK_GIB = 6
 """Host side of one CUDA worker: libraries, driver context, pinned staging buffers."""
 CPU_RUNTIME_GIB = 2
 """torch and vLLM in memory, on top of what the CPU plan counts."""
-CPU_CORES = 4
-"""Where a CPU plan names no cores."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ def resources(facts: Facts) -> Resources:
     on_gpu = facts.gpus > 0
     held = SERVER_GIB + RANK_GIB * facts.gpus if on_gpu else CPU_RUNTIME_GIB + _cpu_plan_gib(facts)
     weights = math.ceil(sum(file.bytes for file in facts.weights.files) / GIB)
-    computed = 1 + facts.plan.parallelism.data_parallel_size + facts.gpus if on_gpu else CPU_CORES
+    computed = 1 + facts.plan.parallelism.data_parallel_size + facts.gpus if on_gpu else facts.cpu_cores
     return Resources(facts.site.cpus or computed, held + shm, held + shm + weights, shm)
 
 

@@ -55,23 +55,23 @@ def _writes_to(pid: int, log: str) -> bool:
 
 
 def stop(server: LocalServer, grace: float) -> bool:
-    """End the group if it is ours: SIGTERM, then SIGKILL after `grace` seconds. Returns whether it is gone.
+    """End the group if it is ours. Returns whether it is gone.
 
+    SIGTERM goes to the leader alone: it lets requests in flight end and then stops its engine processes; sent to the
+    whole group it would kill the engine under those requests. What still runs after `grace` seconds gets SIGKILL.
     A stranger that got the same number is never signalled.
     """
-    for sign, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, KILL_SECONDS)):
+    led = start_ticks(server.process_group) == server.process_start_ticks
+    gently = os.kill if led else os.killpg
+    for send, sign, patience in ((gently, signal.SIGTERM, grace), (os.killpg, signal.SIGKILL, KILL_SECONDS)):
         deadline = time.monotonic() + patience
         if is_ours(server):
-            _signal(server.process_group, sign)
+            with suppress(ProcessLookupError):
+                send(server.process_group, sign)
         while time.monotonic() < deadline and is_ours(server):
             _reap(server.process_group)
             time.sleep(POLL_SECONDS)
     return not is_ours(server)
-
-
-def _signal(group: int, sign: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(group, sign)
 
 
 def _reap(pid: int) -> None:

@@ -24,10 +24,10 @@ class ServeScriptView:
 
     @property
     def options(self) -> list[str]:
-        """What follows the model and the configuration."""
+        """What follows host and port."""
         site = self.facts.site
         line = self.facts.serve_arguments("", "", site.host, site.port)
-        return line[line.index("--host") :]
+        return line[line.index("--port") + 2 :]
 
 
 @dataclass(frozen=True)

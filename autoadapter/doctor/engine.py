@@ -21,7 +21,10 @@ def remarks(python: Path | None) -> Iterator[Remark]:
     try:
         target = find_engine(python, needed_for="`optimize`, `test` and `deploy --up`")
     except MissingPartError as error:
-        yield Remark(name="vllm", state=State.WARNING, message=str(error), fix=INSTALL_LINE)
+        named = python is not None
+        state = State.PROBLEM if named else State.WARNING
+        fix = f"{python} -m pip install vllm" if named else INSTALL_LINE
+        yield Remark(name="vllm", state=state, message=str(error), fix=fix)
         return
     except AutoadapterError as error:
         yield Remark(name="vllm", state=State.PROBLEM, message=str(error), fix=error.hint)

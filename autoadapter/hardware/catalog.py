@@ -48,10 +48,14 @@ def parse_hardware(text: str) -> Hardware:
     name, count = (match[1], int(match[2] or 1)) if match else (text, 1)
     if not 1 <= count <= MOST_DEVICES:
         raise UserError(f"{count} devices in --hardware {text!r} make no sense.", hint="Example: --hardware h200:8")
+    if name == "cpu" and count != 1:
+        raise UserError(f"--hardware {text!r}: a CPU machine has no count.", hint="--hardware cpu")
     if name == "cpu":
         memory, source = usable_memory_bytes(), "memory of this machine (cgroup or /proc/meminfo)"
         return Hardware(name="cpu", kind="cpu", count=1, memory_bytes=memory, source=source)
     row = next((gpu for gpu in gpus() if gpu.name == name), None)
+    if match is None and any(gpu.name == text.partition(":")[0].strip().lower() for gpu in gpus()):
+        raise UserError(f"In --hardware {text!r} the count is no number.", hint="Example: --hardware h200:8")
     if row is None:
         raise _unknown(text, name)
     return Hardware(

@@ -33,6 +33,19 @@ def explain_storage_errors(path: Path) -> Iterator[None]:
         raise
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it.
+
+    Raises:
+        StorageError: something else has that name, or it may not be made there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+        hint = "Choose a folder that you may write: -w FOLDER"
+        raise StorageError(f"The folder {folder} cannot be made: {error.strerror}.", hint=hint) from error
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file so that a crash leaves the old one or the new one, never half of one.
 
@@ -41,7 +54,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """
     data = content.encode() if isinstance(content, str) else content
     with explain_storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -63,7 +76,7 @@ def replace_folder(final: Path) -> Iterator[Path]:
         StorageError: the disk is full or the folder may not be written.
     """
     with explain_storage_errors(final):
-        final.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(final.parent)
         draft = Path(tempfile.mkdtemp(prefix=f".{final.name}.", dir=final.parent))
         draft.chmod(0o755)
         try:

@@ -55,6 +55,7 @@ class ReportView:
     verdict: str
     word: str
     sentence: str
+    where: str
     summary: tuple[tuple[str, str], ...]
     checks: tuple[CheckView, ...]
     runs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -67,8 +68,9 @@ class ReportView:
         return cls(
             model=plan.model.name,
             verdict="passed" if report.passed else "failed",
-            word="Proven" if report.passed else "Not proven",
+            word=f"Passed at depth {report.depth}" if report.passed else f"Not passed at depth {report.depth}",
             sentence=sentence(report),
+            where=where(report, plan),
             summary=summary(report, plan),
             checks=tuple(check_view(check, charts[check.name]) for check in report.checks),
             runs=tuple((f"Engine: {run.role}", run_facts(run.model_dump())) for run in report.engine_runs),
@@ -85,6 +87,14 @@ def sentence(report: VerificationReport) -> str:
         if titles := by_status[status]:
             parts.append(f"{len(titles)} {WORDS[status]} ({', '.join(titles)})")
     return ", ".join(parts) + "."
+
+
+def where(report: VerificationReport, plan: ServingPlan) -> str:
+    """Engine, device and day, beside the verdict."""
+    device = ", ".join(report.machine.gpus) or report.machine.cpu
+    version = next((run.vllm_version for run in report.engine_runs), plan.vllm_version)
+    day, _, hour = report.started_at.partition("T")
+    return f"{plan.scheme.name} on vLLM {version}, {device}, {day} {hour[:5]} UTC"
 
 
 def summary(report: VerificationReport, plan: ServingPlan) -> tuple[tuple[str, str], ...]:

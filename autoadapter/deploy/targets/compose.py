@@ -83,7 +83,7 @@ def _service(facts: Facts) -> dict[str, object]:
         "environment": {name: _inert(value) for name, value in facts.container_env.items()},
         "ports": [f"{_interface(facts)}:{facts.site.port}:{CONTAINER_PORT}"],
         "volumes": [
-            _bind(facts.weights.path, facts.model_in_container),
+            _weights(facts),
             _bind("../vllm/config.yaml", CONFIG_IN_CONTAINER),
             _scratch(HOME_IN_CONTAINER),
         ],
@@ -95,6 +95,8 @@ def _service(facts: Facts) -> dict[str, object]:
         "stop_grace_period": f"{facts.shutdown_timeout + DRAIN_MARGIN_SECONDS}s",
         "restart": "unless-stopped",
     }
+    if not facts.gpus:
+        service["cpus"] = needed.cpus
     if facts.gpus:
         device = {"driver": "nvidia", "count": facts.gpus, "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
@@ -119,6 +121,14 @@ def _healthcheck(facts: Facts) -> dict[str, object]:
 def _bind(source: str, target: str) -> dict[str, object]:
     """Long form: a source may hold colons and spaces."""
     return {"type": "bind", "source": _inert(source), "target": target, "read_only": True}
+
+
+def _weights(facts: Facts) -> dict[str, object]:
+    """`WEIGHTS` in the environment names another copy; a path that Compose would misread is taken as it is."""
+    bind = _bind(facts.weights.path, facts.model_in_container)
+    if not set("${}") & set(facts.weights.path):
+        bind["source"] = f"${{WEIGHTS:-{facts.weights.path}}}"
+    return bind
 
 
 def _scratch(target: str) -> dict[str, object]:

@@ -60,7 +60,8 @@ class BenchCheck:
         ]
         summary = (
             f"{figures['output_throughput']:.1f} output tokens/s and {figures['request_throughput']:.2f} requests/s; "
-            f"TTFT p50 {figures['p50_ttft_ms']:.0f} ms, TPOT p50 {figures['p50_tpot_ms']:.1f} ms."
+            f"TTFT p50 {figures['p50_ttft_ms']:.0f} ms, TPOT p50 {figures['p50_tpot_ms']:.1f} ms "
+            f"({prompts} requests of {input_len} tokens in and {output_len} out, {figures['max_concurrency']} at once)."
         )
         return judged(self, measured, thresholds, summary)
 

@@ -19,6 +19,7 @@ from autoadapter.verify.stats import mean, standard_error
 
 IN_FLIGHT = 4
 T = TypeVar("T")
+SHARP_SOURCE = "two standard errors must fit into the limit, or the text is too short to tell"
 ANSWERS_SOURCE = (
     "as many as the unquantized model gives; half where there is no other to compare with (small models loop)"
 )
@@ -71,6 +72,7 @@ class QualityCheck:
         allowed = before.degenerate if before.degenerate is not None else context.scale.answers // 2
         thresholds = [
             Threshold(name="delta_nll_lower", limit=limit.nats, direction="<=", source=limit.source),
+            Threshold(name="delta_nll_se", limit=limit.nats / 2, direction="<=", source=SHARP_SOURCE),
             Threshold(name="degenerate_answers", limit=allowed, direction="<=", source=ANSWERS_SOURCE),
         ]
         summary = (

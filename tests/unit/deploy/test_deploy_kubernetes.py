@@ -169,20 +169,20 @@ def test_serve_script_hands_vllm_exactly_its_words(tmp_path: Path) -> None:
     folder = tmp_path / "we ights $(touch pwned) 'x'"
     request = make_request(tmp_path, make_plan(env={"X": "a $HOME 'b'"}), weights=folder, site=Site(port=8123))
     deploy(request)
-    vllm = tmp_path / "vllm"
-    vllm.write_text('#!/usr/bin/env bash\nprintf "%s\\n" "$X" "$HF_HUB_OFFLINE" "$PWD" "$@"\n')
-    vllm.chmod(0o755)
+    python = tmp_path / "python"
+    python.write_text('#!/usr/bin/env bash\nprintf "%s\\n" "$X" "$HF_HUB_OFFLINE" "$PWD" "$@"\n')
+    python.chmod(0o755)
     done = subprocess.run(
         ["bash", str(request.folder / "local/serve.sh")],
-        env={"PATH": "/usr/bin:/bin", "VLLM": str(vllm)},
+        env={"PATH": "/usr/bin:/bin", "PYTHON": str(python), "PORT": "8124"},
         cwd="/",
         capture_output=True,
         text=True,
         check=True,
     )
     assert done.stdout.splitlines() == [
-        *("a $HOME 'b'", "1", str(request.folder), "serve", str(folder), "--config", "vllm/config.yaml"),
-        *("--host", "127.0.0.1", "--port", "8123", "--shutdown-timeout", "45"),
+        *("a $HOME 'b'", "1", str(request.folder), "local/vllm_launcher.py", "serve", str(folder), "--config", "vllm/config.yaml"),
+        *("--host", "127.0.0.1", "--port", "8124", "--shutdown-timeout", "45"),
     ]
 
 

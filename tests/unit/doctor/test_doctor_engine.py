@@ -40,8 +40,8 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_interpreter_without_vllm(bare_python: Path) -> None:
     remark = next(row for row in examine(bare_python).remarks if row.name == "vllm")
-    assert remark.state is State.WARNING
-    assert remark.fix and "autoadapter[engine" in remark.fix
+    assert remark.state is State.PROBLEM
+    assert remark.fix == f"{bare_python} -m pip install vllm"
 
 
 def test_what_is_no_interpreter() -> None:
