@@ -171,7 +171,7 @@ def _whole_model(evidence: Evidence, remote: RemoteCode | None, trusted: bool, r
 
 def _lossy(evidence: Evidence, source: str) -> list[Finding]:
     """GGUF types below 16 bits have lost something that no conversion brings back."""
-    coarse = sorted({tensor.dtype for tensor in evidence.checkpoint.tensors} - {"F32", "F16", "BF16", "F64"})
+    coarse = sorted({tensor.dtype for tensor in evidence.checkpoint.tensors.values()} - {"F32", "F16", "BF16", "F64"})
     if evidence.checkpoint.format != "gguf" or not coarse:
         return []
     message = f"The weights are quantized as {', '.join(coarse)}: what that lost stays lost at 16 bits."
