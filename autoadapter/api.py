@@ -101,7 +101,7 @@ class AutoModelAdapter:
         site = {name: given.pop(name) for name in SITE_ARGS if name in given}
         chosen = tuple(choose(Target, target, "target") for target in targets)
         pipeline = self._pipeline(workspace, targets=chosen, engine_args=given, require_passed=not given, **site)
-        with workspace.lock():
+        with workspace.lock(), workspace.plan_on_trial():
             if given:
                 pipeline.replan()
                 pipeline.optimize()

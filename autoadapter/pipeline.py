@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from autoadapter import __version__
 from autoadapter import analyze as analyze_room
 from autoadapter import deploy as deploy_room
 from autoadapter import generate as generate_room
@@ -18,6 +19,7 @@ from autoadapter.artifacts import (
     Artifact,
     Belief,
     Deployment,
+    ModelKind,
     ModelProfile,
     OptimizedModel,
     ServingPlan,
@@ -44,6 +46,19 @@ class Outcome(Generic[Result]):
     path: Path
     skipped: bool
     seconds: float
+
+
+@dataclass(frozen=True)
+class Stage(Generic[Result]):
+    """Where a stage writes, and how to tell that its outputs are still what it wrote."""
+
+    name: str
+    folder: Path
+    """Holds the record of the inputs."""
+    path: Path
+    """The artifact's file."""
+    kind: type[Result]
+    intact: Callable[[Result, Path], bool] = lambda *_: True
 
 
 @dataclass(frozen=True)
@@ -74,14 +89,15 @@ class Pipeline:
                 trust_remote_code=self.options.trust_remote_code,
                 progress=self.progress,
             )
+            StageRecords(self.workspace.root).remember("platform", {"platform": platform})
             return _replace(self.workspace, path, profile)
 
-        return self._stage("analyze", self.workspace.root, inputs, path, work, ModelProfile)
+        return self._run(Stage("analyze", self.workspace.root, path, ModelProfile), inputs, work)
 
     def generate(self) -> Outcome[ServingPlan]:
         """Profile → plan and adapter. The plan itself takes milliseconds and is always computed."""
         began = time.monotonic()
-        profile = ModelProfile.read(self.workspace.profile_path)
+        profile = self._current_profile()
         plan = plan_room.make_plan(profile, self._plan_request(profile))
         folder = self.workspace.adopt_plan(plan)
         inputs = {"plan": plan.digest(), "profile": profile.digest(), "tool": _tool_digest()}
@@ -90,7 +106,7 @@ class Pipeline:
             return generate_room.render_adapter(profile, plan, folder / "adapter")
 
         adapter = folder / "adapter" / AdapterBundle.file_name
-        rendered = self._stage("generate", folder, inputs, adapter, work, AdapterBundle)
+        rendered = self._run(Stage("generate", folder, adapter, AdapterBundle, _is_as_rendered), inputs, work)
         return Outcome(plan, folder / plan.file_name, rendered.skipped, time.monotonic() - began)
 
     def replan(self) -> Outcome[ServingPlan]:
@@ -127,11 +143,12 @@ class Pipeline:
             "calibration": _file_digest(self.options.calibration),
             "samples": self.options.samples,
             "model": analyze_room.input_digest(profile.ref),
+            "remote_code": self.options.trust_remote_code,
+            "version": __version__,
         }
         path = folder / "optimized" / OptimizedModel.file_name
-        return self._stage(
-            "optimize", folder, inputs, path, lambda: optimize_room.optimize(request, self.progress), OptimizedModel
-        )
+        stage = Stage("optimize", folder, path, OptimizedModel, _has_its_weights)
+        return self._run(stage, inputs, lambda: optimize_room.optimize(request, self.progress))
 
     def test(self) -> Outcome[VerificationReport]:
         """Checkpoint → evidence. A failed check is in the report, not an exception.
@@ -150,6 +167,8 @@ class Pipeline:
             "only": options.only,
             "cases": options.test_cases,
             "engine": engine.packages,
+            "remote_code": options.trust_remote_code,
+            "version": __version__,
         }
         request = verify_room.VerifyRequest(
             profile=profile,
@@ -170,7 +189,8 @@ class Pipeline:
             self.workspace.set_aside(path)
             return verify_room.verify(request, self.progress)
 
-        return self._stage("test", place, inputs, path, work, VerificationReport)
+        html = path.with_suffix(".html")
+        return self._run(Stage("test", place, path, VerificationReport, lambda *_: html.exists()), inputs, work)
 
     def deploy(self) -> Outcome[Deployment]:
         """Plan, checkpoint and evidence → bundle."""
@@ -191,6 +211,7 @@ class Pipeline:
             require_passed=options.require_passed,
             report_html=folder / "report.html",
         )
+        deploy_room.check(request)
         inputs = {
             "optimized": optimized.digest(),
             "report": report and report.digest(),
@@ -200,9 +221,8 @@ class Pipeline:
             "adapter": _file_digest(folder / "adapter" / "adapter.json"),
         }
         path = folder / "bundle" / Deployment.file_name
-        return self._stage(
-            "deploy", folder, inputs, path, lambda: deploy_room.deploy(request, self.progress), Deployment
-        )
+        stage = Stage("deploy", folder, path, Deployment, lambda *_: deploy_room.is_untouched(request.folder))
+        return self._run(stage, inputs, lambda: deploy_room.deploy(request, self.progress))
 
     def bundle(self) -> Outcome[Deployment]:
         """The bundle of the current plan and report, for whatever place it was written; a new one if there is none."""
@@ -215,21 +235,30 @@ class Pipeline:
                 return Outcome(found, path, True, 0.0)
         return self.deploy()
 
-    def _stage(
-        self,
-        stage: str,
-        folder: Path,
-        inputs: dict[str, Any],
-        path: Path,
-        work: Callable[[], Result],
-        kind: type[Result],
-    ) -> Outcome[Result]:
-        began, records = time.monotonic(), StageRecords(folder)
-        if not self.options.force and records.is_fresh(stage, inputs, path):
-            return Outcome(kind.read(path), path, True, time.monotonic() - began)
+    def _run(self, stage: "Stage[Result]", inputs: dict[str, Any], work: Callable[[], Result]) -> Outcome[Result]:
+        """Skip a stage whose inputs are unchanged and whose outputs are still what it wrote."""
+        began, records, path = time.monotonic(), StageRecords(stage.folder), stage.path
+        if not self.options.force and records.is_fresh(stage.name, inputs, path):
+            found = stage.kind.read(path)
+            if stage.intact(found, path):
+                return Outcome(found, path, True, time.monotonic() - began)
         artifact = work()
-        records.remember(stage, inputs)
+        records.remember(stage.name, inputs)
         return Outcome(artifact, path, False, time.monotonic() - began)
+
+    def _current_profile(self) -> ModelProfile:
+        """The profile, analyzed anew where the model or the platform of this plan is another than it speaks of.
+
+        A Hub model stands for the commit that was analyzed; it is not asked for again, so a plan can be made offline.
+        """
+        known = self.workspace.profile_path
+        if self.workspace.mark.model.kind is ModelKind.HUB and known.exists() and self._speaks_of_platform():
+            return ModelProfile.read(known)
+        return self.analyze().artifact
+
+    def _speaks_of_platform(self) -> bool:
+        platform = parse_hardware(self.options.hardware).kind
+        return StageRecords(self.workspace.root).is_fresh("platform", {"platform": platform})
 
     def _planned(self) -> tuple[ModelProfile, ServingPlan, Path]:
         folder = self.workspace.plan_folder
@@ -287,12 +316,34 @@ def _replace(workspace: Workspace, path: Path, artifact: Result) -> Result:
 
 
 def _file_digest(path: Path | None) -> str | None:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path and path.is_file() else None
+    """SHA-256 of a file, or of all files of a folder with their names; None for nothing."""
+    if path is None or not path.exists():
+        return None
+    total = hashlib.sha256()
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            total.update(f"{file.name}\0".encode() + file.read_bytes())
+    return total.hexdigest()
+
+
+def _is_as_rendered(adapter: AdapterBundle, path: Path) -> bool:
+    return all(_sha256(path.parent / file.path) == file.sha256 for file in adapter.files)
+
+
+def _sha256(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def _has_its_weights(optimized: OptimizedModel, _: Path) -> bool:
+    folder = Path(optimized.model_path)
+    return all(
+        (folder / name).is_file() and (folder / name).stat().st_size == size for name, size, _ in optimized.files
+    )
 
 
 def _tool_digest() -> str:
-    """Templates decide what is rendered; a changed template makes a stage stale even within one version."""
-    total = hashlib.sha256()
+    """Version and templates decide what is rendered; a changed template makes a stage stale even within one version."""
+    total = hashlib.sha256(__version__.encode())
     for path in sorted(templates_dir().rglob("*.j2")):
         total.update(path.read_bytes())
     return total.hexdigest()

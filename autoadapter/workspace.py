@@ -14,6 +14,8 @@ import fcntl
 import hashlib
 import json
 import os
+import re
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -29,6 +31,9 @@ from autoadapter.rendering.writer import explain_storage_errors
 
 ENV_WORKSPACE = "AUTOADAPTER_WORKSPACE"
 PLAN_DIGITS = 12
+DRAFTS = ("bundle", "adapter", "optimized", "reference")
+"""Folders that stages build under `.NAME.XXXX` before they take their place."""
+PLAN_NAME = re.compile(r"[0-9a-f]{12}")
 
 
 class WorkspaceMark(Artifact):
@@ -69,22 +74,22 @@ class Workspace:
             WorkspaceError: the folder belongs to another model or another version.
         """
         workspace = cls(root or _default_root() / model.slug)
-        if (workspace.root / WorkspaceMark.file_name).exists():
-            workspace._require_same_model(model)
-        else:
+        known = workspace._known_model()
+        if known is not None and known.location != model.location:
+            raise WorkspaceError(
+                f"{workspace.root} belongs to {known.location}, not to {model.location}.",
+                hint=f"autoadapter analyze {model.location} -w ANOTHER_FOLDER",
+            )
+        if known != model:
             mark = WorkspaceMark(tool_version=__version__, model=model)
             write_atomically(workspace.root / WorkspaceMark.file_name, mark.to_json())
         if root is None or sys.stdin.isatty():
             write_atomically(_default_root() / ".current", str(workspace.root) + "\n")
         return workspace
 
-    def _require_same_model(self, model: ModelRef) -> None:
-        known = self.mark.model
-        if known.location != model.location:
-            raise WorkspaceError(
-                f"{self.root} belongs to {known.location}, not to {model.location}.",
-                hint=f"autoadapter analyze {model.location} -w ANOTHER_FOLDER",
-            )
+    def _known_model(self) -> ModelRef | None:
+        """The model of an existing workspace; another revision of it is the same model and makes the stages stale."""
+        return self.mark.model if (self.root / WorkspaceMark.file_name).exists() else None
 
     @property
     def plan_folder(self) -> Path:
@@ -93,13 +98,36 @@ class Workspace:
         Raises:
             WorkspaceError: `generate` has not run here.
         """
-        pointer = self.root / "current-plan"
-        if not pointer.exists():
+        name = self._current_plan()
+        if name is None:
             raise WorkspaceError(
                 f"{self.root} has no plan: the stage `generate` has not run here.",
                 hint=f"autoadapter generate -w {self.root}",
             )
-        return self.root / "plans" / pointer.read_text().strip()
+        return self.root / "plans" / name
+
+    def _current_plan(self) -> str | None:
+        pointer = self.root / "current-plan"
+        name = pointer.read_text(errors="replace").strip() if pointer.is_file() else ""
+        return name if PLAN_NAME.fullmatch(name) and (self.root / "plans" / name).is_dir() else None
+
+    @contextmanager
+    def plan_on_trial(self) -> Iterator[None]:
+        """A block that may make another plan current; if it fails, the one before is current again."""
+        before = self._current_plan()
+        try:
+            yield
+        except BaseException:
+            if before is not None:
+                write_atomically(self.root / "current-plan", before + "\n")
+            raise
+
+    def bundle_with_server(self) -> Path:
+        """The bundle whose server is up, whatever plan is current now; else the current plan's."""
+        running = sorted(path.with_name("bundle") for path in self.root.glob("plans/*/server.json"))
+        current = self._current_plan()
+        mine = self.root / "plans" / current / "bundle" if current else None
+        return mine if mine and (mine in running or not running) else running[0] if running else self.plan_folder
 
     def adopt_plan(self, plan: ServingPlan) -> Path:
         """Write a plan beside the others and make it the current one. Returns its folder."""
@@ -114,7 +142,7 @@ class Workspace:
         """Move a result that is about to be replaced into `history/`: a measured result is never lost."""
         if path.exists():
             stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-            content = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
+            content = hashlib.sha256(path.read_bytes() if path.is_file() else b"").hexdigest()[:8]
             place = self.root / "history" / f"{stamp}-{path.parent.name}-{content}-{path.name}"
             with explain_storage_errors(place):
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +156,9 @@ class Workspace:
             WorkspaceError: another process works here.
         """
         path = self.root / ".lock"
-        with path.open("a+") as file:
+        with explain_storage_errors(path):
+            opened = path.open("a+")
+        with opened as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -140,7 +170,18 @@ class Workspace:
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
+            self._sweep()
             yield
+
+    def _sweep(self) -> None:
+        """Drafts that a killed process left: nobody else works here now. A folder caught between renames comes back."""
+        for old in self.root.rglob(".*.old.*"):
+            final = old.with_name(old.name[1:].partition(".old.")[0])
+            if (old / "was").exists() and not final.exists():
+                (old / "was").rename(final)
+        for name in DRAFTS:
+            for draft in self.root.rglob(f".{name}.*"):
+                shutil.rmtree(draft, ignore_errors=True) if draft.is_dir() else draft.unlink(missing_ok=True)
 
 
 class StageRecords:
@@ -160,7 +201,7 @@ class StageRecords:
     def _read(self) -> dict[str, str]:
         try:
             found = json.loads(self.path.read_text())
-        except (FileNotFoundError, json.JSONDecodeError):
+        except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
 

@@ -3,7 +3,7 @@
 from autoadapter.analyze.headers.checkpoint import is_head
 from autoadapter.analyze.headers.tensor import TensorInfo
 from autoadapter.analyze.kv_cache import bytes_per_token
-from autoadapter.analyze.layers import layer_count, layer_kinds
+from autoadapter.analyze.layers import NONE, SLIDING, layer_count, layer_kinds
 from autoadapter.analyze.reading import Evidence
 from autoadapter.artifacts.model_profile import MemoryFacts, QuantizationTraits, StateTraits
 
@@ -33,6 +33,7 @@ def memory_facts(
         served_weight_bytes=_served_bytes(evidence, quantization, tied),
         served_dtype=served_dtype(evidence),
         kv_bytes_per_token=bytes_per_token(config, kinds),
+        kv_window_bytes_per_token=bytes_per_token(config, tuple(kind if kind == SLIDING else NONE for kind in kinds)),
         state_bytes_per_request=(state.bytes_per_request or 0) if state else 0,
     )
 

@@ -79,6 +79,8 @@ class MoeTraits(Frozen):
     num_shared_experts: int = 0
     num_dense_layers: int = 0
     scoring: str = "softmax"
+    latent_size: int | None = None
+    """Width that routed experts work on where it is not the hidden size (Nemotron-H's latent experts)."""
 
 
 class StateTraits(Frozen):
@@ -181,6 +183,8 @@ class MemoryFacts(Frozen):
     served_dtype: str
     kv_bytes_per_token: int
     """All layers, at a 16-bit KV cache."""
+    kv_window_bytes_per_token: int = 0
+    """Part of it in layers that see a sliding window only; those hold the window and no more."""
     state_bytes_per_request: int = 0
 
 

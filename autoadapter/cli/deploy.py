@@ -113,7 +113,10 @@ def _bundle(out: Out, opened: "Workspace", *, up: bool, **settings: Any) -> Path
     engine_args = parse_pairs(tuple(settings.pop("engine_args") or ()))
     site = parse_pairs(tuple(settings.pop("site") or ()), "--site")
     another = engine_args or site or settings["image"] or settings["force"]
-    with pipeline(opened, out, "deploy", engine_args=engine_args, site=site, **settings) as stages:
+    with (
+        pipeline(opened, out, "deploy", engine_args=engine_args, site=site, **settings) as stages,
+        opened.plan_on_trial(),
+    ):
         if engine_args:
             stages.replan()
             stages.optimize()
@@ -142,7 +145,7 @@ def _require_stopped(opened: "Workspace") -> None:
     from autoadapter import deploy as room
 
     if (opened.root / "current-plan").exists():
-        room.require_stopped(opened.plan_folder / "bundle")
+        room.require_stopped(opened.bundle_with_server())
 
 
 def _up(
@@ -170,7 +173,7 @@ def _show_server(out: Out, server: "LocalServer", workspace: str) -> None:
 def _lifecycle(out: Out, opened: "Workspace", *, stop: bool) -> None:
     from autoadapter import deploy as room
 
-    bundle = opened.plan_folder / "bundle"
+    bundle = opened.bundle_with_server()
     with out.progress("down" if stop else "status") as progress:
         answer = room.down(bundle, progress) if stop else room.status(bundle)
     if out.as_json:

@@ -50,7 +50,7 @@ def optimize(
         "trust_remote_code": trust_remote_code,
         "force": force,
     }
-    with pipeline(opened, out, "optimize", scheme=scheme, **settings) as stages:
+    with pipeline(opened, out, "optimize", scheme=scheme, **settings) as stages, opened.plan_on_trial():
         if scheme is not None:
             stages.replan()
         outcome = stages.optimize()

@@ -30,6 +30,15 @@ def write_sums(bundle: Path) -> None:
     write_atomically(bundle / SUMS, "".join(lines))
 
 
+def is_untouched(bundle: Path) -> bool:
+    """Whether a bundle is byte for byte what `deploy` wrote."""
+    try:
+        require_untouched(bundle)
+    except UserError:
+        return False
+    return True
+
+
 def require_untouched(bundle: Path) -> None:
     """Refuse a bundle that is not byte for byte what `deploy` wrote.
 

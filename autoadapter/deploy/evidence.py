@@ -9,6 +9,8 @@ from autoadapter.deploy.facts import GIB, Facts
 from autoadapter.deploy.request import DeployRequest
 
 _TEST = "autoadapter test"
+ESSENTIAL = ("parity", "quality", "tokenizer")
+"""Checks without which "the same model" is no claim: log-probabilities, loss by the scheme, token ids."""
 
 
 def gather(request: DeployRequest, facts: Facts, validations: Sequence[Validation]) -> tuple[Evidence, ...]:
@@ -34,6 +36,10 @@ def _verified(request: DeployRequest) -> Evidence:
     counts = {status: sum(check.status is status for check in report.checks) for status in Status}
     reason = f"{report.depth} report: " + ", ".join(f"{count} {status}" for status, count in counts.items())
     status = Status.PASSED if report.passed else Status.FAILED
+    gaps = [name for name in ESSENTIAL if (found := report.check(name)) is None or found.status is not Status.PASSED]
+    if status is Status.PASSED and (gaps or not report.engine_runs):
+        missing = f"not proven: {', '.join(gaps)}" if gaps else "no engine start is recorded"
+        status, reason = Status.NOT_RUN, f"{missing}; {reason}"
     versions = {run.vllm_version for run in report.engine_runs}
     if status is Status.PASSED and versions and versions != {request.plan.vllm_version}:
         status, reason = Status.NOT_RUN, f"the report ran on vLLM {', '.join(sorted(versions))}; {reason}"
@@ -110,9 +116,11 @@ def _quality(facts: Facts) -> Evidence:
 
 
 def _weights(facts: Facts) -> Evidence:
-    reason = f"{len(facts.weights.files)} files have the sizes that `optimize` recorded; the command checks the hashes"
+    reason = (
+        f"{len(facts.weights.files)} files have the recorded sizes; the hashes are checked by the command and by --up"
+    )
     command = 'cd WEIGHTS_FOLDER && sha256sum -c "$BUNDLE/weights.sha256"'
-    return Evidence(claim="the weights are in place", status=Status.PASSED, reason=reason, command=command)
+    return Evidence(claim="the weights are there", status=Status.PASSED, reason=reason, command=command)
 
 
 def _pinned(facts: Facts) -> Evidence:

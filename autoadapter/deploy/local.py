@@ -20,7 +20,7 @@ from autoadapter.deploy.site import Site, check_host, check_port
 from autoadapter.engine import EngineServer, EngineTarget
 from autoadapter.engine.process import require_free_port
 from autoadapter.engine.startup_log import last_cause, read_startup_log
-from autoadapter.errors import EngineError, UserError, VerificationFailedError
+from autoadapter.errors import EngineError, UserError, VerificationFailedError, WorkspaceError
 from autoadapter.progress import Progress, silent
 from autoadapter.rendering import write_atomically
 
@@ -218,7 +218,7 @@ def down(path: Path, progress: Progress = silent) -> ServerStatus:
     before = status(path)
     if before.process_group is None:
         return before
-    record = LocalServer.read(state_file(path))
+    record = _read_record(state_file(path))
     if before.state is not ServerState.DEAD:
         progress(f"stopping process group {record.process_group}")
         if not stop(record, _grace(record)):
@@ -248,7 +248,15 @@ def status(path: Path) -> ServerStatus:
         if log.exists():
             return ServerStatus(state=ServerState.STOPPED, detail="no server is up", log=str(log))
         return ServerStatus(state=ServerState.NEVER_STARTED, detail="no server was started from this bundle")
-    return _status_of(LocalServer.read(state))
+    return _status_of(_read_record(state))
+
+
+def _read_record(state: Path) -> LocalServer:
+    try:
+        return LocalServer.read(state)
+    except WorkspaceError as error:
+        hint = f"End the vLLM that it was about, if one runs (see {state.with_name(LOG)}), then delete {state}"
+        raise WorkspaceError(str(error), hint=hint) from None
 
 
 def _status_of(record: LocalServer) -> ServerStatus:

@@ -7,6 +7,8 @@ from autoadapter.artifacts import CheckResult, Status, VerificationReport
 from autoadapter.verify.plots import Chart, Words, bars, shares
 
 Measured = dict[str, Any]
+SEEN = 0.01
+"""Relative difference below which two bars look alike."""
 
 
 def charts_of(report: VerificationReport) -> dict[str, tuple[Chart, ...]]:
@@ -54,7 +56,9 @@ def quality_charts(measured: Measured) -> Iterator[Chart]:
 
 
 def memory_charts(measured: Measured) -> Iterator[Chart]:
-    """Predicted and observed KV tokens."""
+    """Predicted and observed KV tokens, where they differ enough to be seen."""
+    if measured["relative_error"] <= SEEN:
+        return
     groups = [("KV cache", [measured["kv_tokens_predicted"], measured["kv_tokens_observed"]])]
     words = Words("KV cache", "Tokens that the KV cache holds: predicted by the plan, found by vLLM.", "tokens")
     yield bars(words, ("predicted", "observed"), groups)

@@ -58,10 +58,14 @@ class CheckContext:
         return self.engines.client(role)
 
     def worker(self, script: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Run `workers/SCRIPT.py` in the engine's interpreter, where transformers is, and return its result."""
+        """Run `workers/SCRIPT.py` in the engine's interpreter, where transformers is, and return its result.
+
+        The worker is told besides whether the user accepts code of the checkpoint (`trust_remote_code`).
+        """
         log = self.request.logs / f"verify-{script}.log"
         python = self.request.engine.python
-        return run_worker(python, WORKERS / f"{script}.py", request, log=log, progress=self.progress).result
+        asked = {**request, "trust_remote_code": self.request.trust_remote_code}
+        return run_worker(python, WORKERS / f"{script}.py", asked, log=log, progress=self.progress).result
 
 
 def concurrently(work: Callable[[In], Out], items: Iterable[In]) -> list[Out]:

@@ -1,4 +1,4 @@
-"""Tells an answer that got stuck from one that is merely short."""
+"""Tells an answer that got stuck, or never began, from one that is merely short."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,9 @@ FEWEST_DISTINCT = 0.2
 
 
 def is_degenerate(ids: Sequence[int]) -> bool:
-    """Whether an answer of token ids is one token, or a short loop, over and over."""
+    """Whether an answer of token ids is nothing at all, or one token, or a short loop, over and over."""
+    if not ids:
+        return True
     if len(ids) < SHORTEST:
         return False
     return longest_run(ids) >= LONGEST_RUN or len(set(ids)) / len(ids) < FEWEST_DISTINCT

@@ -1,5 +1,6 @@
 """The three-tensor comparison: vLLM, transformers in the served dtype, transformers in float32."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -38,7 +39,7 @@ class Errors:
     def measured(self, phase: str) -> Measured:
         """The figures that thresholds speak of, prefixed by the phase."""
         served, rounded, control = mean(self.served), mean(self.rounded), mean(self.control)
-        worst, worst_rounded = max(self.served), max(self.rounded)
+        worst, worst_rounded = max(self.served, default=math.nan), max(self.rounded, default=math.nan)
         return {
             f"{phase}_mean_error": served,
             f"{phase}_max_error": worst,
@@ -46,6 +47,7 @@ class Errors:
             f"{phase}_rounding_max_error": worst_rounded,
             f"{phase}_mean_ratio": served / rounded if rounded else None,
             f"{phase}_max_ratio": worst / worst_rounded if worst_rounded else None,
+            f"{phase}_control_mean_error": control,
             f"{phase}_control_ratio": control / rounded if rounded else None,
         }
 

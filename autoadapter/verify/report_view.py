@@ -11,6 +11,8 @@ from autoadapter.verify.judge import holds
 from autoadapter.verify.plots import Chart, short
 
 GIB = 2**30
+PROOF = ("parity", "quality")
+"""Checks without which nothing says that the right model is served."""
 SIGNS = {Status.PASSED: "✓", Status.FAILED: "✗", Status.NOT_RUN: "–"}
 WORDS = {Status.PASSED: "passed", Status.FAILED: "failed", Status.NOT_RUN: "not run"}
 DIRECTIONS = {"<=": "≤", ">=": "≥", "==": "="}
@@ -68,7 +70,7 @@ class ReportView:
         return cls(
             model=plan.model.name,
             verdict="passed" if report.passed else "failed",
-            word=f"Passed at depth {report.depth}" if report.passed else f"Not passed at depth {report.depth}",
+            word=headline(report),
             sentence=sentence(report),
             where=where(report, plan),
             summary=summary(report, plan),
@@ -76,6 +78,15 @@ class ReportView:
             runs=tuple((f"Engine: {run.role}", run_facts(run.model_dump())) for run in report.engine_runs),
             findings=report.findings,
         )
+
+
+def headline(report: VerificationReport) -> str:
+    """The verdict in a few words; a pass names what the proof lacks."""
+    if not report.passed:
+        return f"Not passed at depth {report.depth}"
+    ran = {check.name for check in report.checks if check.status is not Status.NOT_RUN}
+    lacking = " and ".join(name for name in PROOF if name not in ran)
+    return f"Passed at depth {report.depth}" + (f", {lacking} not run" if lacking else "")
 
 
 def sentence(report: VerificationReport) -> str:

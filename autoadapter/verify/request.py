@@ -29,6 +29,8 @@ class VerifyRequest:
     """The user's own prompts."""
     workspace: Path | None = None
     """What `-w` names in the commands that repeat a check; None means `folder`."""
+    trust_remote_code: bool = False
+    """Whether transformers may run code that the checkpoint brings along; the server follows the plan."""
 
     @property
     def unchanged(self) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from autoadapter.artifacts import Depth
+from autoadapter.artifacts import Depth, Workload
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,12 @@ class Scale:
     """Greedy answers read by the degeneration detector."""
     answer_tokens: int
     bench_prompts: int
-    bench_input_len: int
-    bench_output_len: int
-    bench_concurrency: int
+    bench_workload: Workload | None
+    """What the benchmark sends; None is the plan's own workload."""
     load_requests: int
-    """Least number of concurrent streams; raised above `max-num-seqs` as far as `load_cap` allows."""
+    """Least number of concurrent streams; raised to half as many again as `max-num-seqs`, within `load_cap`."""
     load_cap: int
+    """Where `max-num-seqs` itself is beyond it, one stream more than that is sent all the same, with short answers."""
     load_tokens: int
 
 
@@ -40,9 +40,7 @@ SCALES: dict[Depth, Scale] = {
         answers=4,
         answer_tokens=48,
         bench_prompts=12,
-        bench_input_len=64,
-        bench_output_len=32,
-        bench_concurrency=4,
+        bench_workload=Workload(input_len=64, output_len=32, concurrency=4),
         load_requests=16,
         load_cap=64,
         load_tokens=24,
@@ -56,9 +54,7 @@ SCALES: dict[Depth, Scale] = {
         answers=12,
         answer_tokens=128,
         bench_prompts=64,
-        bench_input_len=256,
-        bench_output_len=64,
-        bench_concurrency=16,
+        bench_workload=None,
         load_requests=64,
         load_cap=512,
         load_tokens=64,
@@ -72,9 +68,7 @@ SCALES: dict[Depth, Scale] = {
         answers=32,
         answer_tokens=256,
         bench_prompts=512,
-        bench_input_len=1024,
-        bench_output_len=256,
-        bench_concurrency=64,
+        bench_workload=None,
         load_requests=256,
         load_cap=512,
         load_tokens=256,

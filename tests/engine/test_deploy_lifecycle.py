@@ -2,7 +2,10 @@
 
 import hashlib
 import os
+import re
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +115,7 @@ def make_bundle(root: Path, model: Path, plan: ServingPlan) -> Path:
 
 def test_up_chat_status_down(sample_model: Path, tmp_path: Path) -> None:
     engine = find_engine()
-    bundle = make_bundle(tmp_path, sample_model, make_plan(engine))
+    bundle = make_bundle(tmp_path, sample_model, make_plan(engine, shutdown_timeout=60))
     record = up(bundle, engine=engine, timeout=400)
     try:
         seen = status(bundle)
@@ -124,6 +127,16 @@ def test_up_chat_status_down(sample_model: Path, tmp_path: Path) -> None:
         assert "Paris" in answer["choices"][0]["message"]["content"]
         smoke = subprocess.run(["python3", "smoke.py"], cwd=bundle, capture_output=True, text=True, check=False)
         assert smoke.returncode == 0, smoke.stdout + smoke.stderr
+        with ThreadPoolExecutor() as pool:
+            long = {"model": "sample", "prompt": "Once", "max_tokens": 120, "ignore_eos": True, "temperature": 0}
+            base = f"http://{record.host}:{record.port}"
+            in_flight = pool.submit(httpx.post, f"{base}/v1/completions", json=long, timeout=120, trust_env=False)
+            while not running(base):
+                time.sleep(0.05)
+            down(bundle)
+            answer = in_flight.result()
+        assert answer.status_code == 200, "a request in flight was cut off"
+        assert answer.json()["usage"]["completion_tokens"] == 120
     finally:
         down(bundle)
     assert status(bundle).state is ServerState.STOPPED
@@ -131,6 +144,13 @@ def test_up_chat_status_down(sample_model: Path, tmp_path: Path) -> None:
         httpx.get(f"http://{record.host}:{record.port}/health", trust_env=False)
     left = [entry for entry in Path("/proc").glob("[0-9]*/stat") if _group_of_living(entry) == record.process_group]
     assert not left
+
+
+def running(base: str) -> bool:
+    """Whether the server works on a request."""
+    metrics = httpx.get(f"{base}/metrics", trust_env=False).text
+    values = re.findall(r"^vllm:num_requests_running\{[^}]*\} (\S+)", metrics, re.MULTILINE)
+    return sum(map(float, values)) > 0
 
 
 def _group_of_living(entry: Path) -> int | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoadapter.artifacts import ModelKind, ModelRef
-from autoadapter.errors import WorkspaceError
+from autoadapter.errors import StorageError, WorkspaceError
 from autoadapter.workspace import StageRecords, Workspace, current_workspace
 
 HERE = ModelRef(kind=ModelKind.FOLDER, location="/models/one")
@@ -118,3 +118,36 @@ def test_a_stage_is_fresh_only_with_the_same_inputs_and_its_output(tmp_path: Pat
 def test_damaged_records_mean_run_again(tmp_path: Path) -> None:
     (tmp_path / "stages.json").write_text('{"optimize": ')
     assert not StageRecords(tmp_path).is_fresh("optimize", {}, tmp_path)
+
+
+def test_another_revision_is_the_same_workspace_and_is_remembered(tmp_path: Path) -> None:
+    first = ModelRef(kind=ModelKind.HUB, location="o/m", revision="A", commit="a" * 40)
+    second = first.model_copy(update={"revision": "B", "commit": "b" * 40})
+    Workspace.open_for(first, tmp_path)
+    assert Workspace.open_for(second, tmp_path).mark.model == second
+
+
+@pytest.mark.parametrize("pointer", ["", "../../..", "nonsense", "0123456789ab"])
+def test_a_damaged_pointer_means_no_plan(tmp_path: Path, pointer: str) -> None:
+    workspace = Workspace.open_for(HERE, tmp_path)
+    (tmp_path / "current-plan").write_text(pointer)
+    with pytest.raises(WorkspaceError, match="has no plan"):
+        _ = workspace.plan_folder
+
+
+def test_a_workspace_where_a_file_is(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot be made"):
+        Workspace.open_for(HERE, tmp_path / "file" / "below")
+
+
+def test_a_running_server_is_found_under_another_plan(tmp_path: Path) -> None:
+    workspace = Workspace.open_for(HERE, tmp_path)
+    for name in ("0" * 12, "1" * 12):
+        (tmp_path / "plans" / name).mkdir(parents=True)
+    (tmp_path / "current-plan").write_text("1" * 12)
+    assert workspace.bundle_with_server() == tmp_path / "plans" / ("1" * 12) / "bundle"
+    (tmp_path / "plans" / ("0" * 12) / "server.json").touch()
+    assert workspace.bundle_with_server() == tmp_path / "plans" / ("0" * 12) / "bundle"
+    (tmp_path / "plans" / ("1" * 12) / "server.json").touch()
+    assert workspace.bundle_with_server() == tmp_path / "plans" / ("1" * 12) / "bundle"

@@ -4,23 +4,39 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoadapter.artifacts import CheckResult, Threshold
+from autoadapter.artifacts import CheckResult, ServingPlan, Threshold
 from autoadapter.engine.process import vllm_command
 from autoadapter.engine.startup_log import last_cause
 from autoadapter.errors import EngineError, MissingPartError
 from autoadapter.verify.context import CheckContext
 from autoadapter.verify.engines import QUIET_ENV, Role
 from autoadapter.verify.judge import Measured, judged
+from autoadapter.verify.scale import Scale
 
 TIMEOUT_SECONDS = 3600.0
+SPARE_TOKENS = 8
+"""Room for special tokens that the server puts before a prompt."""
 INSTALL = "pip install 'vllm[bench]'   (in the engine's environment)"
 METRICS = ("ttft", "tpot", "itl", "e2el")
 PERCENTILES = (50, 90, 99)
 _ABSENT = re.compile(r"No module named '([\w.]+)'|[Pp]lease install (?:the )?[`']?(vllm\[bench\]|[\w-]+)")
 RATES = ("request_throughput", "output_throughput", "total_token_throughput")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the benchmark sends: requests and tokens."""
+
+    prompts: int
+    input_len: int
+    output_len: int
+    concurrency: int
+    why: str
+    """Where the numbers come from, for the report."""
 
 
 class BenchCheck:
@@ -34,19 +50,16 @@ class BenchCheck:
         """Run the client once against the candidate."""
         base_url = context.client(Role.CANDIDATE).base_url
         context.progress("bench: vllm bench serve")
-        scale = context.scale
-        room = context.client(Role.CANDIDATE).max_model_len()
-        output_len = min(scale.bench_output_len, room // 2)
-        input_len = min(scale.bench_input_len, room - output_len - 8)
-        figures = run_bench(context, bench_arguments(context, base_url, input_len, output_len))
-        return self._verdict(figures, scale.bench_prompts, input_len, output_len)
+        shape = bench_shape(context.scale, context.request.plan, context.client(Role.CANDIDATE).max_model_len())
+        return self._verdict(run_bench(context, bench_arguments(context, base_url, shape)), shape)
 
-    def _verdict(self, figures: dict[str, Any], prompts: int, input_len: int, output_len: int) -> CheckResult:
+    def _verdict(self, figures: dict[str, Any], shape: Shape) -> CheckResult:
         measured: Measured = {
-            "prompts": prompts,
-            "input_len": input_len,
-            "output_len": output_len,
-            "max_concurrency": figures["max_concurrency"],
+            "prompts": shape.prompts,
+            "input_len": shape.input_len,
+            "output_len": shape.output_len,
+            "max_concurrency": shape.concurrency,
+            "shape": shape.why,
             "completed": figures["completed"],
             "failed": figures["failed"],
             "duration_seconds": figures["duration"],
@@ -55,20 +68,38 @@ class BenchCheck:
         }
         source = "every request of the benchmark must complete; speed itself is reported, not judged"
         thresholds = [
-            Threshold(name="completed", limit=prompts, direction="==", source=source),
+            Threshold(name="completed", limit=shape.prompts, direction="==", source=source),
             Threshold(name="failed", limit=0, direction="==", source=source),
         ]
         summary = (
             f"{figures['output_throughput']:.1f} output tokens/s and {figures['request_throughput']:.2f} requests/s; "
             f"TTFT p50 {figures['p50_ttft_ms']:.0f} ms, TPOT p50 {figures['p50_tpot_ms']:.1f} ms "
-            f"({prompts} requests of {input_len} tokens in and {output_len} out, {figures['max_concurrency']} at once)."
+            f"({shape.prompts} requests of {shape.input_len} tokens in and {shape.output_len} out, "
+            f"{shape.concurrency} at once; {shape.why})."
         )
         return judged(self, measured, thresholds, summary)
 
 
-def bench_arguments(context: CheckContext, base_url: str, input_len: int, output_len: int) -> list[str]:
+def bench_shape(scale: Scale, plan: ServingPlan, room: int) -> Shape:
+    """The plan's workload, cut to what a request may hold; at a depth with a shape of its own, that one.
+
+    Args:
+        scale: sizes of the depth.
+        plan: whose workload it is.
+        room: the server's `max-model-len`, tokens of prompt and answer together.
+    """
+    wanted, why = scale.bench_workload or plan.workload, "smaller than the plan's workload"
+    output_len = min(wanted.output_len, room // 2)
+    input_len = min(wanted.input_len, room - output_len - SPARE_TOKENS)
+    if scale.bench_workload is None:
+        whole = (input_len, output_len) == (wanted.input_len, wanted.output_len)
+        why = "the plan's workload" if whole else "the plan's workload, cut to max-model-len"
+    return Shape(max(scale.bench_prompts, wanted.concurrency), input_len, output_len, wanted.concurrency, why)
+
+
+def bench_arguments(context: CheckContext, base_url: str, shape: Shape) -> list[str]:
     """Arguments after `vllm`; random tokens, fixed seed, every request of the same size."""
-    scale, request = context.scale, context.request
+    request = context.request
     options = {
         "--backend": "openai",
         "--base-url": base_url,
@@ -76,10 +107,10 @@ def bench_arguments(context: CheckContext, base_url: str, input_len: int, output
         "--served-model-name": request.plan.served_name,
         "--tokenizer": request.optimized.model_path,
         "--dataset-name": "random",
-        "--random-input-len": str(input_len),
-        "--random-output-len": str(output_len),
-        "--num-prompts": str(scale.bench_prompts),
-        "--max-concurrency": str(scale.bench_concurrency),
+        "--random-input-len": str(shape.input_len),
+        "--random-output-len": str(shape.output_len),
+        "--num-prompts": str(shape.prompts),
+        "--max-concurrency": str(shape.concurrency),
         "--seed": "0",
         "--percentile-metrics": ",".join(METRICS),
         "--metric-percentiles": ",".join(map(str, PERCENTILES)),
@@ -87,6 +118,7 @@ def bench_arguments(context: CheckContext, base_url: str, input_len: int, output
         "--result-filename": "verify-bench.json",
     }
     flags = ["--ignore-eos", "--save-result", "--disable-tqdm"]
+    flags += ["--trust-remote-code"] if request.trust_remote_code else []
     return ["bench", "serve", *(part for pair in options.items() for part in pair), *flags]
 
 

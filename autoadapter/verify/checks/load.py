@@ -1,17 +1,26 @@
 """A burst larger than the server takes at once: every request must come back whole."""
 
+import resource
 import time
 
-from autoadapter.artifacts import CheckResult, Threshold
+from autoadapter.artifacts import CheckResult, ServingPlan, Threshold
 from autoadapter.engine.client import EngineClient, Messages, Metrics, StreamedAnswer
 from autoadapter.verify import texts
 from autoadapter.verify.context import CheckContext, concurrently
 from autoadapter.verify.engines import Role
-from autoadapter.verify.judge import Measured, judged
+from autoadapter.verify.judge import Measured, judged, not_run
+from autoadapter.verify.scale import Scale
 from autoadapter.verify.stats import percentile
 
-DEFAULT_MAX_NUM_SEQS = 256  # what vLLM takes at least when the plan leaves it open
+DEFAULT_MAX_NUM_SEQS = 1024  # the most that vLLM takes when the plan leaves it open (arg_utils.py)
+MOST_STREAMS = 2048
+"""One thread and one socket each: more would measure this client, not the server."""
+SPARE_FILES = 128
+"""Open files that the process keeps for other things."""
+SHORT_TOKENS = 16
+"""Length of answers where the seats alone take more streams than the depth would send."""
 SETTLE_SECONDS = 10.0
+CROWDED = "a burst that fits into max-num-seqs queues nothing"
 LOST = "a server that loses requests under load loses them in production"
 
 
@@ -25,14 +34,17 @@ class LoadCheck:
     def run(self, context: CheckContext) -> CheckResult:
         """Send all streams at once; compare what clients saw with what the server counted."""
         client = context.client(Role.CANDIDATE)
-        planned = context.request.plan.setting("max-num-seqs")
-        seats = planned if isinstance(planned, int) else DEFAULT_MAX_NUM_SEQS
-        count = min(max(context.scale.load_requests, seats + seats // 2 + 1), context.scale.load_cap)
+        seats, bound = seats_of(context.request.plan), most_streams()
+        if seats >= bound:
+            return not_run(
+                self, f"the plan seats {seats} requests at once and this process can send {bound} (ulimit -n)"
+            )
+        count, tokens = burst(context.scale, seats, bound)
         context.progress(f"load: {count} requests at once")
         before = client.metrics()
         began = time.monotonic()
         prompts = load_prompts(count, chat=context.request.profile.tokenizer.has_chat_template)
-        answers = concurrently(lambda prompt: client.stream(prompt, context.scale.load_tokens), prompts)
+        answers = concurrently(lambda prompt: client.stream(prompt, tokens), prompts)
         seconds = time.monotonic() - began
         after = settled(client)
         return self._verdict(answers, seats, seconds, counted(before, after))
@@ -44,7 +56,6 @@ class LoadCheck:
         measured: Measured = {
             "requests": len(answers),
             "max_num_seqs": seats,
-            "over_capacity": len(answers) > seats,
             "lost": len(lost),
             "first_loss": why_lost(lost[0]) if lost else None,
             "seconds": seconds,
@@ -58,6 +69,7 @@ class LoadCheck:
         }
         counted_by_server = "the server's own count of finished requests"
         thresholds = [
+            Threshold(name="requests", limit=seats + 1, direction=">=", source=CROWDED),
             Threshold(name="lost", limit=0, direction="==", source=LOST),
             Threshold(name="server_finished", limit=len(answers), direction="==", source=counted_by_server),
             Threshold(name="still_running", limit=0, direction="==", source="num_requests_running and _waiting"),
@@ -65,6 +77,32 @@ class LoadCheck:
         crowd = f"{len(answers)} streams at once for {seats} seats"
         summary = f"{crowd}: none lost, {server['preemptions']:g} preemptions, {seconds:.1f} s."
         return judged(self, measured, thresholds, summary)
+
+
+def seats_of(plan: ServingPlan) -> int:
+    """Requests that the server computes at once: `max-num-seqs` of every data-parallel engine."""
+    planned = plan.setting("max-num-seqs")
+    seats = planned if isinstance(planned, int) else DEFAULT_MAX_NUM_SEQS
+    return seats * plan.parallelism.data_parallel_size
+
+
+def most_streams() -> int:
+    """Streams that this process may open: `MOST_STREAMS`, or what its limit of open files leaves."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_STREAMS if files == resource.RLIM_INFINITY else min(MOST_STREAMS, files - SPARE_FILES)
+
+
+def burst(scale: Scale, seats: int, bound: int) -> tuple[int, int]:
+    """How many streams, and the most tokens of each answer: half as many again as seats, and always one more.
+
+    Args:
+        scale: the depth's own number, cap and length.
+        seats: requests that the server computes at once, less than `bound`.
+        bound: streams that this process may open.
+    """
+    wanted = max(scale.load_requests, min(seats + seats // 2 + 1, scale.load_cap), seats + 1)
+    tokens = scale.load_tokens if wanted <= scale.load_cap else min(scale.load_tokens, SHORT_TOKENS)
+    return min(wanted, bound), tokens
 
 
 def load_prompts(count: int, *, chat: bool) -> list[str | Messages]:

@@ -1,7 +1,7 @@
 """Is the model that vLLM computes the model that transformers computes? Log-probabilities decide, not answers."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from autoadapter.artifacts import CheckResult, Threshold
 from autoadapter.engine.client import EngineClient, Generation, TopLogprobs
@@ -11,6 +11,7 @@ from autoadapter.verify.engines import Role
 from autoadapter.verify.judge import Measured, judged, not_run
 from autoadapter.verify.logprob_errors import errors, histograms
 from autoadapter.verify.memory_guard import reference_too_large
+from autoadapter.verify.stats import mean
 
 TOP = 20  # vLLM's default `max-logprobs`
 CONTROL_SCALE = 1.05
@@ -19,8 +20,12 @@ MEAN_RATIO, MAX_RATIO = 1.5, 3.0
 halved 3.6 and 4.6; another activation 17 and 10. A RoPE base ten per cent off reads 1.2 on prompts of this length and
 is not caught."""
 FP32_MEAN, FP32_MAX = 1e-4, 5e-3
+GREEDY_FLOOR = 0.9
+"""Part of the reference's own agreement that vLLM must reach. Measured on SmolLM2-135M in bfloat16: 0.96 to 0.98 of 96 to
+400 tokens; what is missing are ties, two tokens nearer to each other than rounding, of which other models have more."""
 RATIO_SOURCE = "calibrated on the reference's own rounding: error of vLLM / error of transformers in the same dtype"
 FP32_SOURCE = "fp32 against fp32; rounding alone measured 2e-6 to 6e-4 over 80 architectures"
+GREEDY_SOURCE = f"{GREEDY_FLOOR} of what transformers reaches in the same dtype against its own float32; ties differ"
 CONTROL_SOURCE = f"the same limits must reject logits scaled by {CONTROL_SCALE}, or the prompts prove nothing"
 
 
@@ -73,17 +78,20 @@ class ParityCheck:
             "compared_logprobs": len(prefill.served) + len(decode.served),
             **prefill.measured("prefill"),
             **decode.measured("decode"),
-            "greedy_agreement": greedy_agreement(cases, truth),
+            "greedy_agreement": greedy_agreement(generated(cases), cases, truth),
+            "greedy_rounding_agreement": greedy_agreement(predicted(cases, truth["rounded"]), cases, truth),
             "histogram": histograms(prefill, decode),
         }
         exact = dtype == "float32"
         thresholds = fp32_thresholds() if exact else ratio_thresholds()
+        floor = GREEDY_FLOOR * cast(float, measured["greedy_rounding_agreement"])
+        agreement = Threshold(name="greedy_agreement", limit=floor, direction=">=", source=GREEDY_SOURCE)
         key = "mean_error" if exact else "mean_ratio"
         summary = (
             f"{measured['compared_logprobs']} log-probabilities over {len(cases)} prompts: {key.replace('_', ' ')} "
             f"{measured[f'prefill_{key}']:.3g} in prefill and {measured[f'decode_{key}']:.3g} in decode."
         )
-        return judged(self, measured, thresholds, summary)
+        return judged(self, measured, [*thresholds, agreement], summary)
 
 
 def ratio_thresholds() -> list[Threshold]:
@@ -94,16 +102,24 @@ def ratio_thresholds() -> list[Threshold]:
         for phase in ("prefill", "decode")
         for name, limit in limits
     ]
-    control = Threshold(name="prefill_control_ratio", limit=MEAN_RATIO, direction=">=", source=CONTROL_SOURCE)
-    return [*found, control]
+    return [*found, *control_thresholds("control_ratio", MEAN_RATIO)]
 
 
 def fp32_thresholds() -> list[Threshold]:
     """Limits where the served dtype is the reference's own: no rounding to calibrate on."""
-    return [
+    found = [
         Threshold(name=f"{phase}_{name}", limit=limit, direction="<=", source=FP32_SOURCE)
         for phase in ("prefill", "decode")
         for name, limit in (("mean_error", FP32_MEAN), ("max_error", FP32_MAX))
+    ]
+    return [*found, *control_thresholds("control_mean_error", FP32_MEAN)]
+
+
+def control_thresholds(name: str, limit: float) -> list[Threshold]:
+    """A deliberate error must break the limit that the served model keeps, in each phase."""
+    return [
+        Threshold(name=f"{phase}_{name}", limit=limit, direction=">=", source=CONTROL_SOURCE)
+        for phase in ("prefill", "decode")
     ]
 
 
@@ -150,11 +166,17 @@ def worker_request(model: str, cases: list[Case], dtype: str) -> dict[str, Any]:
     return {"model": model, "passes": passes, "sequences": sequences}
 
 
-def greedy_agreement(cases: list[Case], truth: dict[str, Any]) -> float:
-    """Share of generated tokens that are transformers' own argmax (float32) after the same tokens."""
-    pairs: list[tuple[int, int]] = [
-        (token, best)
-        for case, exact in zip(cases, truth["exact"], strict=True)
-        for token, best in zip(case.continuation.ids, exact["argmax"][len(case.prefill) :], strict=True)
-    ]
-    return sum(token == best for token, best in pairs) / len(pairs)
+def generated(cases: list[Case]) -> list[int]:
+    """The tokens that vLLM went on with, all cases in a row."""
+    return [token for case in cases for token in case.continuation.ids]
+
+
+def predicted(cases: list[Case], scored: list[dict[str, Any]]) -> list[int]:
+    """The likeliest tokens of a worker's pass at the same places."""
+    return [best for case, row in zip(cases, scored, strict=True) for best in row["argmax"][len(case.prefill) :]]
+
+
+def greedy_agreement(tokens: list[int], cases: list[Case], truth: dict[str, Any]) -> float:
+    """Share of `tokens` that are transformers' own argmax (float32) after the same tokens; NaN of none."""
+    pairs = zip(tokens, predicted(cases, truth["exact"]), strict=True)
+    return mean([float(token == best) for token, best in pairs])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from autoadapter.artifacts import CheckResult, Threshold
-from autoadapter.engine.client import EngineClient, TopLogprobs
+from autoadapter.engine.client import EngineClient, Generation, TopLogprobs
 from autoadapter.engine.schemes import scheme
 from autoadapter.verify import texts
 from autoadapter.verify.context import CheckContext, concurrently
@@ -19,6 +19,8 @@ from autoadapter.verify.stats import mean, standard_error
 
 IN_FLIGHT = 4
 T = TypeVar("T")
+ANSWERED_SOURCE = "an answer without tokens shows nothing: the server must return the ids it generated"
+LOOPING_SOURCE = "half of the answers: an original that loops on most of them makes no limit for the candidate"
 SHARP_SOURCE = "two standard errors must fit into the limit, or the text is too short to tell"
 ANSWERS_SOURCE = (
     "as many as the unquantized model gives; half where there is no other to compare with (small models loop)"
@@ -40,7 +42,9 @@ class Side:
     logprobs: list[list[float]]
     best: list[list[int]]
     degenerate: int | None = None
-    """Answers that repeat themselves; None when the side was not asked."""
+    """Answers that are empty or repeat themselves; None when the side was not asked."""
+    answered_tokens: int = 0
+    """Tokens of all answers together."""
 
 
 class QualityCheck:
@@ -69,11 +73,10 @@ class QualityCheck:
         delta, error = mean(deltas), standard_error(deltas)
         nll_before, nll_after = (-mean([x for row in side.logprobs for x in row]) for side in (before, after))
         same = [float(b == a) for b, a in paired(before.best, after.best)]
-        allowed = before.degenerate if before.degenerate is not None else context.scale.answers // 2
         thresholds = [
             Threshold(name="delta_nll_lower", limit=limit.nats, direction="<=", source=limit.source),
             Threshold(name="delta_nll_se", limit=limit.nats / 2, direction="<=", source=SHARP_SOURCE),
-            Threshold(name="degenerate_answers", limit=allowed, direction="<=", source=ANSWERS_SOURCE),
+            *answer_thresholds(before, context.scale.answers),
         ]
         summary = (
             f"Perplexity {math.exp(nll_before):.3f} before and {math.exp(nll_after):.3f} as served "
@@ -90,6 +93,8 @@ class QualityCheck:
             "delta_nll_lower": delta - 2 * error,
             "top1_agreement": mean(same),
             "degenerate_answers": after.degenerate,
+            "reference_degenerate_answers": before.degenerate,
+            "answered_tokens": after.answered_tokens,
             "answers": context.scale.answers,
             "windows": [
                 {"text": window.text, "before": -mean(was), "after": -mean(now)}
@@ -97,6 +102,20 @@ class QualityCheck:
             ],
         }
         return judged(self, measured, thresholds, summary)
+
+
+def answer_thresholds(before: Side, answers: int) -> list[Threshold]:
+    """Limits on the candidate's greedy answers, and on the original's where it was asked: a loop is no yardstick."""
+    half = answers // 2
+    allowed = half if before.degenerate is None else min(before.degenerate, half)
+    found = [
+        Threshold(name="answered_tokens", limit=1, direction=">=", source=ANSWERED_SOURCE),
+        Threshold(name="degenerate_answers", limit=allowed, direction="<=", source=ANSWERS_SOURCE),
+    ]
+    if before.degenerate is None:
+        return found
+    name = "reference_degenerate_answers"
+    return [*found, Threshold(name=name, limit=half, direction="<=", source=LOOPING_SOURCE)]
 
 
 def paired(before: list[list[T]], after: list[list[T]]) -> list[tuple[T, T]]:
@@ -131,7 +150,9 @@ def by_server(context: CheckContext, role: Role, windows: list[Window]) -> Side:
         for window, tops in zip(part, concurrently(lambda w: client.prompt_logprobs(w.ids, 1), part), strict=True):
             logprobs.append([top[token] for token, top in zip(window.ids[1:], tops, strict=True)])
             best.append([likeliest(top) for top in tops])
-    return Side(logprobs, best, degenerate_answers(context, client))
+    answers = greedy_answers(context, client)
+    stuck = sum(is_degenerate(answer.ids) or not answer.text.strip() for answer in answers)
+    return Side(logprobs, best, stuck, sum(len(answer.ids) for answer in answers))
 
 
 def likeliest(top: TopLogprobs) -> int:
@@ -148,13 +169,11 @@ def by_transformers(context: CheckContext, windows: list[Window]) -> Side:
     return Side([[row[0] for row in item["logprobs"]] for item in results], [item["argmax"] for item in results])
 
 
-def degenerate_answers(context: CheckContext, client: EngineClient) -> int:
-    """Greedy answers that are one token, or a few, over and over."""
+def greedy_answers(context: CheckContext, client: EngineClient) -> list[Generation]:
+    """Answers to as many plain questions as the depth asks."""
     questions = texts.prompts()[: context.scale.answers]
     if context.request.profile.tokenizer.has_chat_template:
         chats = [[{"role": "user", "content": question}] for question in questions]
-        answers = concurrently(lambda chat: client.chat(chat, context.scale.answer_tokens), chats)
-    else:
-        ids = [client.tokenize(f"Question: {question}\nAnswer:") for question in questions]
-        answers = concurrently(lambda prompt: client.generate(prompt, context.scale.answer_tokens), ids)
-    return sum(is_degenerate(answer.ids) for answer in answers)
+        return concurrently(lambda chat: client.chat(chat, context.scale.answer_tokens), chats)
+    ids = [client.tokenize(f"Question: {question}\nAnswer:") for question in questions]
+    return concurrently(lambda prompt: client.generate(prompt, context.scale.answer_tokens), ids)

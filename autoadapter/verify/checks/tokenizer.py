@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from autoadapter.artifacts import CheckResult, Threshold
+from autoadapter.artifacts.model_profile import TokenizerTraits
 from autoadapter.engine.client import EngineClient, Messages
 from autoadapter.errors import WorkspaceError
 from autoadapter.verify import texts
@@ -15,6 +16,7 @@ from autoadapter.verify.context import CheckContext, concurrently
 from autoadapter.verify.engines import Role
 from autoadapter.verify.judge import failed, judged
 
+COMPARED = "what was not tried was not compared"
 EXACT = "the ids decide what the model sees: no difference is harmless"
 
 
@@ -62,12 +64,12 @@ class TokenizerCheck:
             return failed(self, str(error))
         by_adapter = list(compare_adapter(adapter, truth, names))
         by_server = list(compare_server(client, truth, names))
-        stop = set(truth["stop"]) - set(context.request.profile.tokenizer.stop_token_ids)
-        return self._verdict(truth, by_adapter, by_server, sorted(stop))
+        return self._verdict(truth, by_adapter, by_server, context.request.profile.tokenizer)
 
     def _verdict(
-        self, truth: dict[str, Any], adapter: list[Mismatch], server: list[Mismatch], missing_stop: list[int]
+        self, truth: dict[str, Any], adapter: list[Mismatch], server: list[Mismatch], traits: TokenizerTraits
     ) -> CheckResult:
+        missing_stop = set(truth["stop"]) - set(traits.stop_token_ids)
         rendered = [chat for chat in truth["chats"] if chat is not None]
         first = next(iter(adapter + server), None)
         doubled = max((leading_bos(chat["ids"], truth["bos"]) for chat in rendered), default=0)
@@ -76,6 +78,7 @@ class TokenizerCheck:
             Threshold(name="server_mismatches", limit=0, direction="==", source=EXACT),
             Threshold(name="leading_bos", limit=1, direction="<=", source="a doubled BOS shifts every answer"),
             Threshold(name="missing_stop_ids", limit=0, direction="==", source="generation_config.json's eos_token_id"),
+            *coverage_thresholds(traits),
         ]
         summary = (
             f"{len(truth['texts'])} texts and {len(rendered)} conversations give the same ids on all three sides; "
@@ -84,7 +87,7 @@ class TokenizerCheck:
         result = judged(
             self,
             {
-                "texts": len(truth["texts"]),
+                "texts": len(truth["plain"]),
                 "special_tokens": len(truth["specials"]),
                 "conversations": len(rendered),
                 "conversations_refused": len(truth["chats"]) - len(rendered),
@@ -103,6 +106,15 @@ class TokenizerCheck:
             return result
         where = f" First: {first.side}, {first.case}: expected {first.expected}, got {first.got}."
         return result.model_copy(update={"reason": result.reason + where})
+
+
+def coverage_thresholds(traits: TokenizerTraits) -> list[Threshold]:
+    """How much must have been compared, by what the analysis found: agreement about nothing is no agreement."""
+    known = {token.text for token in traits.special_tokens if token.id is not None}
+    least = {"texts": 1, "conversations": int(traits.has_chat_template), "special_tokens": len(known)}
+    return [
+        Threshold(name=name, limit=number, direction=">=", source=COMPARED) for name, number in least.items() if number
+    ]
 
 
 def load_adapter(path: Path, model: Path) -> Adapter:

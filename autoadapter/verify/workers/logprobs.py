@@ -2,8 +2,9 @@
 
 Run as `python logprobs.py REQUEST.json RESULT.json` in an interpreter that has torch and transformers.
 
-Request: `model` (folder), `passes` (list of `{name, dtype, logit_scale}`), `sequences` (list of
-`{ids, first, tokens}`): `tokens[i]` are the token ids asked for at logits position `first + i`.
+Request: `model` (folder), `trust_remote_code` (whether code in that folder may run), `passes` (list of
+`{name, dtype, logit_scale}`), `sequences` (list of `{ids, first, tokens}`): `tokens[i]` are the token ids asked for at
+logits position `first + i`.
 Result: pass name → list, one per sequence, of `{logprobs: [[float]], argmax: [int]}`.
 Logits are scaled and normalised in float32 whatever dtype made them.
 """
@@ -21,11 +22,13 @@ def progress(fraction: float, text: str) -> None:
     print(f"@progress {fraction:.3f} {text}", flush=True)
 
 
-def load(folder: str, dtype: str) -> torch.nn.Module:
+def load(folder: str, dtype: str, trust_remote_code: bool) -> torch.nn.Module:
     """The model in eval mode; a class outside the causal mapping is taken by its name in config.json."""
     options = {"dtype": getattr(torch, dtype), "local_files_only": True}
     try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder, **options)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, trust_remote_code=trust_remote_code, **options
+        )
     except ValueError:
         name = json.loads((Path(folder) / "config.json").read_text())["architectures"][0]
         if not hasattr(transformers, name):
@@ -46,9 +49,11 @@ def score(logits: torch.Tensor, tokens: list[list[int]], logit_scale: float) -> 
 
 
 @torch.inference_mode()
-def run_dtype(folder: str, dtype: str, passes: list[dict], sequences: list[dict]) -> dict:
+def run_dtype(request: dict, dtype: str) -> dict:
     """All passes that share a dtype: one load, one forward per sequence."""
-    model = load(folder, dtype)
+    model = load(request["model"], dtype, request["trust_remote_code"])
+    passes = [item for item in request["passes"] if item["dtype"] == dtype]
+    sequences = request["sequences"]
     results: dict[str, list] = {item["name"]: [] for item in passes}
     for number, sequence in enumerate(sequences):
         progress(number / len(sequences), f"transformers {dtype}: text {number + 1} of {len(sequences)}")
@@ -64,8 +69,7 @@ def main(request_file: str, result_file: str) -> None:
     request = json.loads(Path(request_file).read_text())
     results: dict = {}
     for dtype in dict.fromkeys(item["dtype"] for item in request["passes"]):
-        passes = [item for item in request["passes"] if item["dtype"] == dtype]
-        results |= run_dtype(request["model"], dtype, passes, request["sequences"])
+        results |= run_dtype(request, dtype)
     Path(result_file).write_text(json.dumps(results))
 
 

@@ -2,7 +2,8 @@
 
 Run as `python tokens.py REQUEST.json RESULT.json` in an interpreter that has transformers.
 
-Request: `model` (folder), `texts` (list of str), `chats` (list of conversations). Result: `with_special` and `plain`
+Request: `model` (folder), `trust_remote_code` (whether code in that folder may run), `texts` (list of str), `chats`
+(list of conversations). Result: `with_special` and `plain`
 (ids per text), `decoded` (text per text, from the plain ids), `chats` (list of `{text, ids}`; null where the template
 refuses), `bos`, `stop` (ids that generation_config and the tokenizer call end), `specials` (texts of special tokens).
 """
@@ -39,7 +40,8 @@ def main(request_file: str, result_file: str) -> None:
     """Read the request, write the result."""
     request = json.loads(Path(request_file).read_text())
     folder = request["model"]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    trust = request["trust_remote_code"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trust)
     specials = list(dict.fromkeys(tokenizer.all_special_tokens + list(tokenizer.get_added_vocab())))
     texts = request["texts"] + [f"before{special}after" for special in specials]
     plain = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]

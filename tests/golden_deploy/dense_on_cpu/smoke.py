@@ -127,7 +127,11 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON line")
     arguments = parser.parse_args()
     server = Server(arguments.base_url, arguments.timeout)
-    checks = [check(question, server) for question in QUESTIONS]
+    checks = [check(QUESTIONS[0], server)]
+    if checks[0]["status"] == "failed":
+        print(f"No server answers at {server.base_url}: the other questions were not asked.", file=sys.stderr)
+    else:
+        checks += [check(question, server) for question in QUESTIONS[1:]]
     passed = all(row["status"] != "failed" for row in checks)
     if arguments.json:
         print(json.dumps({"base_url": server.base_url, "model": MODEL, "passed": passed, "checks": checks}))

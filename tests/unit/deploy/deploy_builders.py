@@ -151,7 +151,7 @@ def make_report(
         log="logs/candidate.log",
         command="vllm serve",
     )
-    check = CheckResult(
+    parity = CheckResult(
         name="parity",
         title="same logits",
         status=status,
@@ -171,7 +171,7 @@ def make_report(
         route=plan.route,
         machine=machine,
         engine_runs=(run,),
-        checks=(check,),
+        checks=(parity, *(parity.model_copy(update={"name": name}) for name in ("quality", "tokenizer"))),
         findings=(),
     )
 

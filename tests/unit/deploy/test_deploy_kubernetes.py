@@ -181,7 +181,16 @@ def test_serve_script_hands_vllm_exactly_its_words(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout.splitlines() == [
-        *("a $HOME 'b'", "1", str(request.folder), "local/vllm_launcher.py", "serve", str(folder), "--config", "vllm/config.yaml"),
+        *(
+            "a $HOME 'b'",
+            "1",
+            str(request.folder),
+            "local/vllm_launcher.py",
+            "serve",
+            str(folder),
+            "--config",
+            "vllm/config.yaml",
+        ),
         *("--host", "127.0.0.1", "--port", "8124", "--shutdown-timeout", "45"),
     ]
 

@@ -196,7 +196,7 @@ def test_a_server_that_was_killed_is_dead_not_running(stopped: Path) -> None:
 
 
 def test_a_stubborn_server_is_killed(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autoadapter.deploy.local.STOP_GRACE_SECONDS", 1.0)
+    monkeypatch.setattr("autoadapter.deploy.local.STOP_MARGIN_SECONDS", 1.0)
     folder = bundle(stopped, "stubborn")
     record = up(folder, engine=engine(stopped))
     assert down(folder).state is ServerState.STOPPED

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Serves the model of this bundle in the foreground. WEIGHTS names another copy of the weights,
-# PYTHON the interpreter that has vLLM.
+# Serves the model of this bundle in the foreground. WEIGHTS names another copy of the weights, PYTHON the interpreter
+# that has vLLM, HOST and PORT where it listens.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,4 +13,4 @@ export VLLM_NO_USAGE_STATS=1
 export DO_NOT_TRACK=1
 export VLLM_CPU_KVCACHE_SPACE=4
 
-exec "${PYTHON:-python3}" local/vllm_launcher.py serve "$weights" --config vllm/config.yaml --host 127.0.0.1 --port 8000
+exec "${PYTHON:-python3}" local/vllm_launcher.py serve "$weights" --config vllm/config.yaml --host "${HOST:-127.0.0.1}" --port "${PORT:-8000}"

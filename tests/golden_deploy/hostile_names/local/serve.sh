@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Serves the model of this bundle in the foreground. WEIGHTS names another copy of the weights,
-# PYTHON the interpreter that has vLLM.
+# Serves the model of this bundle in the foreground. WEIGHTS names another copy of the weights, PYTHON the interpreter
+# that has vLLM, HOST and PORT where it listens.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,4 +13,4 @@ export VLLM_NO_USAGE_STATS=1
 export DO_NOT_TRACK=1
 export X='a $HOME $(POD) "q" '"'"'q'"'"' \ `id` # y'
 
-exec "${PYTHON:-python3}" local/vllm_launcher.py serve "$weights" --config vllm/config.yaml --host 0.0.0.0 --port 9000 --shutdown-timeout 45
+exec "${PYTHON:-python3}" local/vllm_launcher.py serve "$weights" --config vllm/config.yaml --host "${HOST:-0.0.0.0}" --port "${PORT:-9000}" --shutdown-timeout 45
