@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from pydantic import JsonValue
 
+from autoadapter.analyze.text import json_word, load_json
 from autoadapter.errors import BrokenCheckpointError
 
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config", "language_model_config")
@@ -77,7 +78,8 @@ class Config:
         key = self.found(*keys)
         value = self.get(key) if key else None
         if isinstance(value, list) and value and all(type(item) is int for item in value):
-            value = max(item for item in value if isinstance(item, int))
+            counts = [item for item in value if isinstance(item, int)]
+            value = max(counts) if min(counts) >= 0 else min(counts)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not _is_count(value):
@@ -122,7 +124,7 @@ class Config:
         return Config(value, self.source(key), self.file) if isinstance(value, dict) else None
 
     def _wrong(self, key: str, value: JsonValue, wanted: str) -> NoReturn:
-        shown = json.dumps(value)[:60]
+        shown = json_word(value) if isinstance(value, dict | list) else json.dumps(value)[:60]
         raise BrokenCheckpointError(self.file, f"{key} is {shown}, not {wanted}", hint=f"Mend {key} in the file.")
 
 
@@ -136,23 +138,20 @@ def parse_object(data: bytes, file: str) -> dict[str, JsonValue]:
     Raises:
         BrokenCheckpointError: it does not; the position of the first fault is named.
     """
-    try:
-        document: JsonValue = json.loads(data.decode("utf-8"))
-    except json.JSONDecodeError as error:
-        raise BrokenCheckpointError(
-            file, f"not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-        ) from None
-    except (ValueError, RecursionError):
-        raise BrokenCheckpointError(file, "not valid JSON: it is not UTF-8 text of sane depth") from None
+    document = load_json(data, file)
     if not isinstance(document, dict):
-        raise BrokenCheckpointError(file, f"holds a JSON {type(document).__name__} instead of an object")
+        raise BrokenCheckpointError(file, f"holds {json_word(document)} instead of an object")
     return document
 
 
 def language_config(root: Config) -> Config:
     """The config of record for the language model: nested ones win over the wrapper's."""
-    for key in NESTED:
-        inner = root.child(key)
-        if inner is not None and inner.found(*IDENTITY, *NESTED):
-            return language_config(inner)
-    return root
+    config, inner = root, _inner(root)
+    while inner is not None:
+        config, inner = inner, _inner(inner)
+    return config
+
+
+def _inner(config: Config) -> Config | None:
+    children = (config.child(key) for key in NESTED)
+    return next((inner for inner in children if inner is not None and inner.found(*IDENTITY, *NESTED)), None)

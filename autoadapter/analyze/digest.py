@@ -15,8 +15,9 @@ INDEX = ".index.json"
 
 
 def input_digest(ref: ModelRef) -> str:
-    """64 hex digits over everything that `analyze` reads: small files by content, weights by name, size and header.
+    """64 hex digits over everything that `analyze` reads.
 
+    Small files count by content; weights by name, size, header and, on this machine, the time of their last change.
     On the Hub the listing's own digests stand for contents. Weights themselves are never read.
 
     Raises:
@@ -36,7 +37,8 @@ def _parts(repository: Repository, listed: bool) -> Iterator[bytes]:
     """Every file by name and size; on this machine small files and headers by content."""
     small, weights = set(side_file_names(repository)), choose_weights(repository)
     for name, stat in repository.files().items():
-        yield f"{name} {stat.bytes} {stat.digest}".encode()
+        changed = stat.modified_ns if name in weights.files else None
+        yield f"{name} {stat.bytes} {stat.digest} {changed}".encode()
         if listed:
             continue
         if name in weights.files:

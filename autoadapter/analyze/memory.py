@@ -1,5 +1,6 @@
 """Bytes that follow from the headers and the config alone."""
 
+from autoadapter.analyze.config import Config
 from autoadapter.analyze.headers.checkpoint import is_head
 from autoadapter.analyze.headers.tensor import TensorInfo
 from autoadapter.analyze.kv_cache import bytes_per_token
@@ -33,9 +34,16 @@ def memory_facts(
         served_weight_bytes=_served_bytes(evidence, quantization, tied),
         served_dtype=served_dtype(evidence),
         kv_bytes_per_token=bytes_per_token(config, kinds),
-        kv_window_bytes_per_token=bytes_per_token(config, tuple(kind if kind == SLIDING else NONE for kind in kinds)),
+        kv_window_bytes_per_token=_window_bytes(config, kinds),
         state_bytes_per_request=(state.bytes_per_request or 0) if state else 0,
     )
+
+
+def _window_bytes(config: Config, kinds: tuple[str, ...]) -> int:
+    """KV bytes of sliding layers; none where a compressed cache of everything stands beside the window (DeepSeek-V4)."""
+    if config.found("compress_ratios"):
+        return 0
+    return bytes_per_token(config, tuple(kind if kind == SLIDING else NONE for kind in kinds))
 
 
 def served_dtype(evidence: Evidence) -> str:

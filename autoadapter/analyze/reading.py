@@ -10,7 +10,9 @@ from pydantic import JsonValue
 from autoadapter.analyze.config import Config, parse_object
 from autoadapter.analyze.headers.checkpoint import Checkpoint
 from autoadapter.analyze.sources import Repository
+from autoadapter.analyze.text import json_word
 from autoadapter.artifacts import Finding, Frozen
+from autoadapter.errors import BrokenCheckpointError
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,15 @@ class Evidence:
 
     @property
     def architecture(self) -> str:
-        """The first entry of `architectures`, or of its absence an empty text."""
+        """The first entry of `architectures`, or of its absence an empty text.
+
+        Raises:
+            BrokenCheckpointError: it is there and is not a list of texts.
+        """
         names = self.root.texts("architectures") or ()
+        if not names and (said := self.root.get("architectures")):
+            problem = f"architectures is {json_word(said)}, not a list of class names"
+            raise BrokenCheckpointError(self.root.file, problem, hint="Mend architectures in the file.")
         return names[0] if names else ""
 
     def json(self, name: str) -> dict[str, JsonValue]:

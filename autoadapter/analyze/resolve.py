@@ -6,6 +6,7 @@ from pathlib import Path
 from autoadapter.analyze.headers.shards import NOT_WEIGHTS
 from autoadapter.analyze.side_files import CONFIG
 from autoadapter.analyze.stage import no_config
+from autoadapter.analyze.text import is_whole
 from autoadapter.artifacts import ModelKind, ModelRef
 from autoadapter.artifacts.model_ref import HUB_ID
 from autoadapter.errors import ModelNotFoundError, UserError
@@ -41,6 +42,8 @@ def resolve_model(text: str, *, revision: str | None = None) -> ModelRef:
 
 
 def _local(path: Path) -> ModelRef:
+    if not is_whole(str(path)):
+        raise UserError(f"The path {str(path)!r} is no UTF-8 text.", hint="Rename the file or folder.")
     if path.is_file():
         if path.suffix != GGUF:
             raise UserError(f"{path} is a file, but not a .gguf file.", hint="Name the folder that holds it.")

@@ -8,19 +8,21 @@
 A layout that keeps the wanted context beats one that shortens it, and pipeline stages are the last resort.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from autoadapter.artifacts import Hardware, MemoryBudget, ModelProfile, Scheme, Strategy
+from autoadapter.artifacts import Hardware, MemoryBudget, ModelProfile, Scheme, Strategy, Workload
 from autoadapter.engine.schemes import SchemeRow
 from autoadapter.plan.legality import Layout, layouts
-from autoadapter.plan.memory import CPU_SHARE, Situation, budget, kv_pool, longest_request
+from autoadapter.plan.memory import CPU_SHARE, Situation, budget, kv_pool, longest_request, pool_tokens
 from autoadapter.plan.overhead import Batch
 from autoadapter.plan.request import PlanRequest, UserFlags
 from autoadapter.plan.schemes import as_scheme
 
 GPU_UTILIZATION = 0.92
 """vLLM 0.32's default; above 0.95 graphs and fragmentation end in out-of-memory errors (vllm#21410)."""
+MARGIN = 1.1
 LENGTH_STEP = 256
 SHORTEST_MIN_MEM = 2048
 
@@ -33,6 +35,8 @@ class Candidate:
     memory: MemoryBudget
     max_model_len: int
     wanted_len: int
+    total_tokens: int
+    """KV tokens of all replicas, in requests as long as the workload's."""
 
     @property
     def layout(self) -> Layout:
@@ -43,11 +47,6 @@ class Candidate:
     def scheme(self) -> Scheme:
         """The scheme."""
         return self.situation.scheme
-
-    @property
-    def total_tokens(self) -> int:
-        """KV tokens of all replicas."""
-        return self.memory.kv_tokens * self.layout.data
 
 
 def batch_for(request: PlanRequest, user: UserFlags, replicas: int) -> Batch:
@@ -91,9 +90,43 @@ def evaluate(
     profile: ModelProfile, request: PlanRequest, user: UserFlags, layout: Layout, scheme: Scheme
 ) -> Candidate | None:
     """The candidate if it holds at least one request, else None."""
+    situation = _situation(profile, request, user, layout, scheme)
+    wanted, work = wanted_length(profile, request, user), request.workload
+    longest = longest_request(situation, kv_pool(situation, work, wanted))
+    length = _settled_length(wanted, longest, is_fixed=user.integer("max-model-len") is not None)
+    per_request = work.input_len + work.output_len
+    if length < per_request:
+        return None
+    if is_frugal(request, user):
+        situation = replace(situation, utilization=enough_utilization(situation, work, length))
+    memory = budget(situation, work, length)
+    total = pool_tokens(situation, memory.kv_pool_bytes, per_request) * layout.data
+    return Candidate(situation, memory, length, wanted, total)
+
+
+def is_frugal(request: PlanRequest, user: UserFlags) -> bool:
+    """Whether the plan takes no more of a GPU than it needs: `min_mem`, unless the user set the share himself."""
+    wants_little = request.strategy is Strategy.MIN_MEM and request.hardware.kind == "cuda"
+    return wants_little and user.number("gpu-memory-utilization") is None
+
+
+def enough_utilization(situation: Situation, workload: Workload, max_model_len: int) -> float:
+    """Share of the device for weights, overhead and the KV cache of the workload or of one full request, and a tenth
+    more, since the overhead is an estimate; in hundredths, at most what the situation has.
+    """
+    replicas = situation.layout.data
+    busy = -(-workload.concurrency // replicas) * situation.request_bytes(workload.input_len + workload.output_len)
+    cache = max(busy, situation.request_bytes(max_model_len + situation.block))
+    hundredths = math.ceil((situation.fixed_bytes + cache) * MARGIN / situation.hardware.memory_bytes * 100)
+    return min(situation.utilization, hundredths / 100)
+
+
+def _situation(
+    profile: ModelProfile, request: PlanRequest, user: UserFlags, layout: Layout, scheme: Scheme
+) -> Situation:
     on_gpu = request.hardware.kind == "cuda"
     share = (user.number("gpu-memory-utilization") or GPU_UTILIZATION) if on_gpu else CPU_SHARE
-    situation = Situation(
+    return Situation(
         profile=profile,
         hardware=request.hardware,
         scheme=scheme,
@@ -101,13 +134,8 @@ def evaluate(
         batch=batch_for(request, user, layout.data),
         utilization=share,
         kv_dtype=kv_dtype_for(request, user),
+        is_windowed=user.values.get("disable-hybrid-kv-cache-manager") is not True,
     )
-    wanted = wanted_length(profile, request, user)
-    longest = longest_request(situation, kv_pool(situation, request.workload, wanted))
-    length = _settled_length(wanted, longest, is_fixed=user.integer("max-model-len") is not None)
-    if length < request.workload.input_len + request.workload.output_len:
-        return None
-    return Candidate(situation, budget(situation, request.workload, length), length, wanted)
 
 
 def _settled_length(wanted: int, longest: int, *, is_fixed: bool) -> int:

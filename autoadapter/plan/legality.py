@@ -42,11 +42,22 @@ class Layout:
         )
 
 
+def dense_width(profile: ModelProfile) -> int | None:
+    """Width of the MLPs that tensor parallelism slices, None without any.
+
+    Where every layer has experts `intermediate_size` is the experts' own width or unused; `expert_split_refusal` and
+    expert parallelism look after those.
+    """
+    if profile.mlp is None or (profile.moe is not None and profile.moe.num_dense_layers == 0):
+        return None
+    return profile.mlp.intermediate_size
+
+
 def tensor_refusal(profile: ModelProfile, tensor: int) -> str | None:
     """Why vLLM cannot split the model over `tensor` devices, or None."""
     if tensor == 1:
         return None
-    attention, mlp = profile.attention, profile.mlp
+    attention, width = profile.attention, dense_width(profile)
     heads, kv_heads = attention.num_attention_heads, attention.num_key_value_heads
     vocab = -(-profile.embedding.vocab_size // VOCAB_PADDING) * VOCAB_PADDING
     if heads % tensor:
@@ -55,8 +66,8 @@ def tensor_refusal(profile: ModelProfile, tensor: int) -> str | None:
         return f"{kv_heads} key/value heads can be neither divided nor repeated over {tensor}"
     if vocab % tensor:
         return f"the vocabulary, padded to {vocab}, cannot be divided by {tensor}"
-    if mlp is not None and mlp.intermediate_size % tensor:
-        return f"the intermediate size {mlp.intermediate_size} cannot be divided by {tensor}"
+    if width is not None and width % tensor:
+        return f"the intermediate size {width} cannot be divided by {tensor}"
     return None
 
 
@@ -75,8 +86,8 @@ def block_refusal(profile: ModelProfile, tensor: int) -> str | None:
 
     Source: vLLM 0.32 `distributed/utils.py` `divide` as called by the group-quantized linear methods.
     """
-    mlp, attention = profile.mlp, profile.attention
-    shards = [] if mlp is None else [mlp.intermediate_size // tensor]
+    width, attention = dense_width(profile), profile.attention
+    shards = [] if width is None else [width // tensor]
     shards += [] if attention.kind == "mla" else [attention.num_attention_heads * attention.head_dim // tensor]
     return next((reason for shard in shards if tensor > 1 and (reason := _straddles(profile, shard))), None)
 

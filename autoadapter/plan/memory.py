@@ -2,8 +2,8 @@
 
 Formulas: `num_blocks = floor(pool / (block × bytes per token))`, `tokens = num_blocks × block`,
 `concurrency = tokens / max-model-len`. Once the pool is known they reproduce 57 public vLLM 0.19 start-up logs
-to 0.05 %.
-Sliding-window layers are counted as if they saw everything: the plan promises less than vLLM will have.
+to 0.05 %. Where layers slide or keep a state a token has no one price: `kv_tokens` is then the tokens that a replica
+holds in requests of `max-model-len`, concurrency × max-model-len, which is what vLLM 0.24 and newer print.
 """
 
 import math
@@ -13,6 +13,7 @@ from autoadapter.artifacts import Hardware, MemoryBudget, ModelProfile, Scheme, 
 from autoadapter.plan.legality import Layout
 from autoadapter.plan.overhead import GIB, Batch, overhead
 from autoadapter.plan.weights import is_estimated, kv_share, weight_bytes
+from autoadapter.plan.windows import BATCHES_IN_FLIGHT, KvCost, held_tokens, padding, slides
 
 GPU_BLOCK = 16
 CPU_BLOCK = 128
@@ -37,6 +38,9 @@ class Situation:
     batch: Batch
     utilization: float
     kv_dtype: str
+    is_windowed: bool = True
+    """Whether vLLM's hybrid KV cache manager frees what slides out of a window; the user may turn it off."""
+    batches_in_flight: int = BATCHES_IN_FLIGHT
 
     @property
     def block(self) -> int:
@@ -47,19 +51,41 @@ class Situation:
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Bytes of KV cache that one token takes on one device."""
+        """Bytes of KV cache that one token takes on one device, in all layers."""
+        return self._on_device(self.profile.memory.kv_bytes_per_token)
+
+    @property
+    def kv_cost(self) -> KvCost:
+        """Bytes of a request's tokens on one device, sliding layers apart."""
+        if not self.is_windowed or not slides(self.profile):
+            return KvCost(self.kv_bytes_per_token, 0, 0)
+        sliding = self.profile.memory.kv_window_bytes_per_token
+        whole = self.profile.memory.kv_bytes_per_token - sliding
+        whole_padding, sliding_padding = padding(self.profile)
+        in_flight = (self.batches_in_flight + self.layout.pipeline - 1) * self.batch.max_num_batched_tokens
+        held = held_tokens(self.profile, in_flight, self.block)
+        return KvCost(self._on_device(whole * whole_padding), self._on_device(sliding * sliding_padding), held)
+
+    def _on_device(self, whole: float) -> int:
         layers = max(1, self.profile.attention.num_layers)
         stage = -(-layers // self.layout.pipeline) / layers
         element = KV_ELEMENT_BYTES.get(self.kv_dtype, 2) / 2
-        whole = self.profile.memory.kv_bytes_per_token
         return math.ceil(whole * element * kv_share(self.profile, self.layout) * stage)
+
+    def request_bytes(self, tokens: int) -> int:
+        """Bytes that one request of so many tokens takes on one device: KV cache and recurrent state."""
+        return self.kv_cost.request_bytes(tokens) + self.profile.memory.state_bytes_per_request
 
     @property
     def room(self) -> int:
         """Bytes that are left for KV cache and recurrent state; negative when the weights alone do not fit."""
+        return int(self.hardware.memory_bytes * self.utilization) - self.fixed_bytes
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Weights and overhead on the fullest device."""
         extra = overhead(self.profile, self.hardware, self.layout, self.batch).total_bytes
-        weights = weight_bytes(self.profile, self.scheme, self.layout)
-        return int(self.hardware.memory_bytes * self.utilization) - weights - extra
+        return weight_bytes(self.profile, self.scheme, self.layout) + extra
 
 
 def kv_pool(situation: Situation, workload: Workload, max_model_len: int) -> int:
@@ -67,8 +93,8 @@ def kv_pool(situation: Situation, workload: Workload, max_model_len: int) -> int
     if situation.hardware.kind == "cuda":
         return max(0, situation.room)
     per_request = min(workload.input_len + workload.output_len, max_model_len)
-    busy = workload.concurrency * per_request * situation.kv_bytes_per_token
-    one = (max_model_len + CPU_BLOCK) * situation.kv_bytes_per_token
+    busy = workload.concurrency * situation.request_bytes(per_request)
+    one = situation.request_bytes(max_model_len + CPU_BLOCK)
     cap = max(int(situation.hardware.memory_bytes * CPU_POOL_SHARE), one)
     wanted = math.ceil(max(min(busy, cap), one) / GIB)
     return min(wanted, max(0, situation.room // GIB)) * GIB
@@ -76,17 +102,17 @@ def kv_pool(situation: Situation, workload: Workload, max_model_len: int) -> int
 
 def longest_request(situation: Situation, pool: int) -> int:
     """Tokens that one request may have with the pool to itself."""
-    per_token = situation.kv_bytes_per_token
     state = situation.profile.memory.state_bytes_per_request
-    if per_token == 0:
+    if situation.kv_bytes_per_token == 0:
         return situation.profile.max_model_len if pool >= state else 0
-    return max(0, pool - state) // (per_token * situation.block) * situation.block
+    longest = situation.kv_cost.longest(pool - state, situation.block)
+    return situation.profile.max_model_len if longest is None else longest
 
 
 def budget(situation: Situation, workload: Workload, max_model_len: int) -> MemoryBudget:
     """The whole account of the fullest device."""
     pool = kv_pool(situation, workload, max_model_len)
-    tokens = _pool_tokens(situation, pool, max_model_len)
+    tokens = pool_tokens(situation, pool, max_model_len)
     extra = overhead(situation.profile, situation.hardware, situation.layout, situation.batch)
     return MemoryBudget(
         device_bytes=situation.hardware.memory_bytes,
@@ -100,14 +126,18 @@ def budget(situation: Situation, workload: Workload, max_model_len: int) -> Memo
     )
 
 
-def _pool_tokens(situation: Situation, pool: int, max_model_len: int) -> int:
-    """Tokens in requests of full length: where layers keep a state, each request takes its state beside its tokens."""
+def pool_tokens(situation: Situation, pool: int, length: int) -> int:
+    """Tokens that a pool holds in requests of `length` tokens, whole blocks. Without windows and states any length will do."""
     state = situation.profile.memory.state_bytes_per_request
     if situation.kv_bytes_per_token == 0:
-        return (pool // state if state else situation.batch.max_num_seqs) * max_model_len
-    per_request = max_model_len * situation.kv_bytes_per_token
-    for_tokens = pool * per_request / (per_request + state)
-    return int(for_tokens) // (situation.kv_bytes_per_token * situation.block) * situation.block
+        return (pool // state if state else situation.batch.max_num_seqs) * length
+    return pool * length // situation.request_bytes(length) // situation.block * situation.block
+
+
+def _token_source(situation: Situation) -> str:
+    blocks = f"pool in blocks of {situation.block} tokens"
+    held = situation.kv_cost.held
+    return f"{blocks}, in requests of max-model-len; sliding layers hold at most {held} tokens" if held else blocks
 
 
 def _provenance(situation: Situation, overhead_source: str) -> dict[str, str]:
@@ -120,6 +150,6 @@ def _provenance(situation: Situation, overhead_source: str) -> dict[str, str]:
         "overhead_bytes": overhead_source,
         "kv_pool_bytes": share if situation.hardware.kind == "cuda" else cpu,
         "kv_bytes_per_token": f"profile: KV bytes of all layers, KV cache dtype {situation.kv_dtype}",
-        "kv_tokens": f"pool in blocks of {situation.block} tokens",
+        "kv_tokens": _token_source(situation),
         "max_concurrency": "kv_tokens / max-model-len",
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from autoadapter.artifacts import ModelProfile, Rejection, Scheme, Strategy
 from autoadapter.engine.schemes import SchemeRow, scheme, schemes
 from autoadapter.errors import UserError
-from autoadapter.plan.legality import Layout
+from autoadapter.plan.legality import Layout, dense_width
 from autoadapter.plan.request import PlanRequest
 
 TILE = 16
@@ -136,8 +136,9 @@ def sharded_inputs(profile: ModelProfile, tensor: int) -> tuple[int, ...]:
     inputs = [profile.embedding.hidden_size]
     if attention.kind != "mla":
         inputs.append(attention.num_attention_heads * attention.head_dim // tensor)
-    if profile.mlp is not None:
-        inputs.append(profile.mlp.intermediate_size // tensor)
+    width = dense_width(profile)
+    if width is not None:
+        inputs.append(width // tensor)
     if profile.moe is not None:
         inputs.append(profile.moe.moe_intermediate_size)
     return tuple(inputs)

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from autoadapter.artifacts import Belief, EngineSetting, ModelProfile, Route, Strategy
 from autoadapter.artifacts.serving_plan import SettingValue
 from autoadapter.families import settings_for
-from autoadapter.plan.layout import Candidate
+from autoadapter.plan.layout import GPU_UTILIZATION, Candidate
+from autoadapter.plan.memory import Situation
 from autoadapter.plan.naming import served_name
 from autoadapter.plan.request import PlanRequest, UserFlags
 
@@ -87,11 +88,22 @@ def _limits(request: PlanRequest, chosen: Candidate) -> Iterator[EngineSetting]:
         "plan/layout.py: batch_for",
     )
     if situation.hardware.kind == "cuda":
-        why = "vLLM's own default, stated because the memory plan depends on it"
-        yield _computed("gpu-memory-utilization", situation.utilization, why, "vLLM 0.32 CacheConfig")
+        yield _utilization(request, situation)
     if situation.kv_dtype != "auto":
         why = "half the bytes of a 16-bit KV cache; quality is to be measured by `test`"
         yield _computed("kv-cache-dtype", situation.kv_dtype, why, "compute capability 8.9 and newer compute with FP8")
+
+
+def _utilization(request: PlanRequest, situation: Situation) -> EngineSetting:
+    share = situation.utilization
+    if request.strategy is not Strategy.MIN_MEM or share >= GPU_UTILIZATION:
+        why = "vLLM's own default, stated because the memory plan depends on it"
+        return _computed("gpu-memory-utilization", share, why, "vLLM 0.32 CacheConfig")
+    why = (
+        f"min_mem takes no more than it needs: weights, overhead and the KV cache of {request.workload.concurrency} "
+        "requests at once or of one of full length, and a tenth more; the rest of the device stays free"
+    )
+    return _computed("gpu-memory-utilization", share, why, "plan/layout.py: enough_utilization")
 
 
 def _layout(chosen: Candidate) -> Iterator[EngineSetting]:

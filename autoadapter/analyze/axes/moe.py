@@ -40,7 +40,7 @@ def read_moe(evidence: Evidence) -> Reading:
         num_shared_experts=_shared(config),
         num_dense_layers=_dense_layers(config),
         scoring=_scoring(evidence),
-        latent_size=config.integer("moe_latent_size"),
+        latent_size=config.integer("moe_latent_size", "routed_expert_hidden_size"),
     )
     sources = {
         "num_experts": config.source(*EXPERTS),

@@ -92,7 +92,7 @@ def read_checkpoint(repository: Repository, progress: Progress = silent) -> Chec
         tensors,
         tuple(_weight_file(name, stats[name]) for name in choice.files),
         shards[0].metadata if shards else {},
-        (*choice.findings, *doubles),
+        (*choice.findings, *doubles, *_empty(choice, tensors)),
     )
 
 
@@ -131,6 +131,14 @@ def _merge(shards: list[_Shard]) -> tuple[dict[str, TensorInfo], list[Finding]]:
     name, other = doubles[0].name, doubles[0].file
     message = f"{len(doubles)} tensors are stored twice: {name} is in {merged[name].file} and in {other}."
     return merged, [Finding(code="weights.twice", level=Level.WARNING, message=message, source=f"tensor {name}")]
+
+
+def _empty(choice: WeightChoice, tensors: Mapping[str, TensorInfo]) -> tuple[Finding, ...]:
+    if not choice.files or tensors:
+        return ()
+    message = f"{choice.files[0]} holds no tensors: there is a header and nothing after it."
+    hint = "Download the weights again."
+    return (Finding(code="weights.empty", level=Level.BLOCKER, message=message, hint=hint, source=choice.files[0]),)
 
 
 def _check_promises(repository: Repository, choice: WeightChoice, tensors: Mapping[str, TensorInfo]) -> None:

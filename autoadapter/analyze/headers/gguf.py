@@ -22,6 +22,8 @@ VERSIONS = (2, 3)
 MOST_DIMENSIONS = 4
 DEFAULT_ALIGNMENT = 32
 WINDOW_BYTES = 1024 * 1024
+MOST_VALUE_BYTES = 256 * 1024 * 1024
+"""One text or array of numbers: token scores of the largest vocabularies have a few megabytes."""
 STRING, ARRAY = 8, 9
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """GGUF value type → struct code, little-endian."""
@@ -75,6 +77,8 @@ class _Cursor:
 
     def _fetch(self, count: int) -> None:
         left = self.source.size - self.position
+        if count > MOST_VALUE_BYTES:
+            self.broken(f"damaged: a value at byte {self.position} of its header has {count} bytes")
         if count > left:
             self.broken(
                 f"truncated: the header needs {self.position + count} bytes and the file has {self.source.size}"
@@ -115,6 +119,8 @@ def read_gguf(source: ByteSource, file: str) -> GgufHeader:
     metadata: dict[str, GgufValue] = {}
     for _ in range(cursor.count(13, "metadata keys")):
         key = cursor.text()
+        if key in metadata:
+            cursor.broken(f"damaged: it has the key {key!r} twice")
         metadata[key] = _value(cursor, cursor.number("I"), key)
     rows = [_tensor(cursor, file) for _ in range(tensor_count)]
     _check_end(cursor, rows, metadata.get("general.alignment", DEFAULT_ALIGNMENT))
@@ -164,7 +170,21 @@ def _tensor(cursor: _Cursor, file: str) -> tuple[TensorInfo, int]:
 def _check_end(cursor: _Cursor, rows: list[tuple[TensorInfo, int]], alignment: GgufValue) -> None:
     if not isinstance(alignment, int) or alignment <= 0:
         cursor.broken(f"damaged: general.alignment is {alignment!r}")
+    _check_apart(cursor, rows)
     start = -(-cursor.position // alignment) * alignment
     end = max((start + offset + info.bytes for info, offset in rows), default=0)
     if end > cursor.source.size:
         cursor.broken(f"truncated: its tensors end at byte {end} and the file has {cursor.source.size}")
+
+
+def _check_apart(cursor: _Cursor, rows: list[tuple[TensorInfo, int]]) -> None:
+    """No name twice, no byte in two tensors: llama.cpp refuses such files, too."""
+    names: set[str] = set()
+    end, before = 0, ""
+    for info, offset in sorted(rows, key=lambda row: row[1]):
+        if info.name in names:
+            cursor.broken(f"damaged: it has the tensor {info.name!r} twice")
+        if info.bytes and offset < end:
+            cursor.broken(f"damaged: the tensors {before!r} and {info.name!r} overlap")
+        names.add(info.name)
+        end, before = (offset + info.bytes, info.name) if info.bytes else (end, before)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
+from autoadapter.analyze.text import is_whole
 from autoadapter.errors import BrokenCheckpointError
 
 REBUILD_TENSOR = "torch._utils._rebuild_tensor_v2"
@@ -23,6 +24,8 @@ STORAGES = {
 """torch's storage class (serialization.py, `_legacy` names kept by the zip format) → safetensors' dtype."""
 KNOWN_GLOBALS = {REBUILD_TENSOR, REBUILD_PARAMETER, ORDERED_DICT, *STORAGES}
 MOST_OPCODES = 5_000_000
+MOST_DIMENSIONS = 64
+"""More than any tensor of a model has; torch's own kernels stop at 64, too."""
 
 Kind = TypeVar("Kind")
 
@@ -49,6 +52,8 @@ class Tensor:
 
     storage: Storage
     shape: tuple[int, ...]
+    needed: int
+    """Elements of the storage up to the tensor's last one."""
 
 
 class _Mark:
@@ -114,6 +119,8 @@ class PickleMachine:
         if name in _CONSTANTS:
             self._push(_CONSTANTS[name])
         elif name in _LITERALS:
+            if isinstance(argument, str) and not is_whole(argument):
+                self._refuse("one of its names is no text (half of a surrogate pair)")
             self._push(argument)
         elif name == "GLOBAL":
             self._push(self._global(str(argument).replace(" ", ".", 1)))
@@ -156,6 +163,8 @@ class PickleMachine:
 
     def _stack_global(self) -> None:
         name, module = self._pop(), self._pop()
+        if not isinstance(name, str) or not isinstance(module, str):
+            self._refuse("it asks for something whose name is no text")
         self._push(self._global(f"{module}.{name}"))
 
     def _persistent_id(self) -> None:
@@ -168,8 +177,11 @@ class PickleMachine:
     def _reduce(self) -> None:
         arguments, function = self._pop(), self._pop()
         match function, arguments:
-            case Global(name), (Storage() as storage, int(), tuple(shape), tuple(), *_) if name == REBUILD_TENSOR:
-                self._push(Tensor(storage, _shape(shape)))
+            case Global(name), (Storage() as storage, int(offset), tuple(shape), tuple(strides), *_) if (
+                name == REBUILD_TENSOR
+            ):
+                sizes = _counts(shape)
+                self._push(Tensor(storage, sizes, _reach(offset, sizes, _counts(strides))))
             case Global(name), (Tensor() as tensor, *_) if name == REBUILD_PARAMETER:
                 self._push(tensor)
             case Global(name), () if name == ORDERED_DICT:
@@ -184,13 +196,19 @@ class PickleMachine:
 
     def _set_item(self) -> None:
         value, key = self._pop(), self._pop()
-        self._target(dict)[key] = value
+        self._store(key, value)
 
     def _set_items(self) -> None:
         items = self._pop_to_mark()
-        target = self._target(dict)
+        self._target(dict)
         for key, value in zip(items[::2], items[1::2], strict=True):
-            target[key] = value
+            self._store(key, value)
+
+    def _store(self, key: object, value: object) -> None:
+        """Only names and numbers are keys: to hash a tuple of tuples of itself takes for ever."""
+        if not isinstance(key, str | int):
+            self._refuse("a key of one of its dicts is neither a name nor a number")
+        self._target(dict)[key] = value
 
     def _append(self) -> None:
         value = self._pop()
@@ -214,8 +232,16 @@ class PickleMachine:
         )
 
 
-def _shape(values: tuple[object, ...]) -> tuple[int, ...]:
-    sizes = tuple(value for value in values if isinstance(value, int) and value >= 0)
-    if len(sizes) != len(values):
+def _counts(values: tuple[object, ...]) -> tuple[int, ...]:
+    counts = tuple(value for value in values if isinstance(value, int) and 0 <= value < 2**63)
+    if len(counts) != len(values) or len(counts) > MOST_DIMENSIONS:
         raise ValueError("a shape of something else than counts")
-    return sizes
+    return counts
+
+
+def _reach(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """Elements of its storage that a tensor reaches into."""
+    if offset < 0 or len(shape) != len(strides):
+        raise ValueError("an offset or strides that fit no tensor")
+    last = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    return offset + last + 1 if all(shape) else 0

@@ -69,6 +69,8 @@ def _state_dict(document: dict[object, object]) -> dict[object, object]:
 
 def _info(source: ByteSource, name: str, tensor: Tensor, sizes: dict[str, int], file: str) -> TensorInfo:
     storage = tensor.storage
+    if tensor.needed > storage.elements:
+        _broken(source, f"tensor {name!r} reaches {tensor.needed} elements into a storage that has {storage.elements}")
     needed = storage.elements * DTYPE_BITS[storage.dtype] // 8
     stored = sizes.get(storage.key)
     if stored is None or stored < needed:

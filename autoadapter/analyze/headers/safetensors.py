@@ -12,10 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 
 from autoadapter.analyze.headers.tensor import TensorInfo
 from autoadapter.analyze.sources.byte_source import ByteSource
+from autoadapter.analyze.text import is_whole, unique_pairs
 from autoadapter.errors import BrokenCheckpointError
 
 MOST_HEADER_BYTES = 100_000_000
 LENGTH_BYTES = 8
+MOST_DIMENSIONS = 64
 DTYPE_BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "I16": 16, "U16": 16, "F16": 16, "BF16": 16,
@@ -74,7 +76,9 @@ def safetensors_header_bytes(source: ByteSource) -> int:
 def _header(source: ByteSource) -> tuple[dict[str, object], int]:
     end = safetensors_header_bytes(source)
     try:
-        document = json.loads(source.read(0, end)[LENGTH_BYTES:])
+        document = json.loads(source.read(0, end)[LENGTH_BYTES:].decode("utf-8"), object_pairs_hook=unique_pairs)
+    except KeyError as error:
+        _broken(source, f"its header has the entry {error.args[0]!r} twice")
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
@@ -86,6 +90,8 @@ def _row(source: ByteSource, name: str, document: object) -> _Row:
     try:
         row = _Row.model_validate(document)
     except ValidationError:
+        row = None
+    if row is None or len(row.shape) > MOST_DIMENSIONS or not is_whole(name):
         _broken(source, f"tensor {name!r} has no valid dtype, shape and data_offsets")
     if row.dtype not in DTYPE_BITS:
         _broken(source, f"tensor {name!r} has the unknown dtype {row.dtype!r}")

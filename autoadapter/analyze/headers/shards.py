@@ -1,12 +1,12 @@
 """Which files of a repository are its weights: one format, and of it the files that vLLM would load."""
 
-import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from autoadapter.analyze.sources import Repository
+from autoadapter.analyze.text import load_json
 from autoadapter.artifacts import Finding, Level
 from autoadapter.errors import BrokenCheckpointError, UserError
 
@@ -21,6 +21,7 @@ NOT_WEIGHTS = re.compile(
 )
 """Vision projectors, trainer leftovers and LoRA adapters, which vLLM's loader skips too (`weight_utils.py`)."""
 SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.(safetensors|bin|gguf)")
+WEIGHTS = (".safetensors", ".bin", ".gguf")
 FOREIGN = (".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".npz")
 
 
@@ -53,8 +54,8 @@ def choose_weights(repository: Repository) -> WeightChoice:
         if candidates or any(index in names for index in INDEXES.get(kind, ())):
             choice = _choose(repository, kind, candidates)
             others = [name for other, found in by_format.items() if other != kind for name in found]
-            return _with_others(choice, others)
-    return WeightChoice("none", (), findings=(_nothing(repository, names),))
+            return _with_others(_with_odd(choice, repository), others)
+    return _with_odd(WeightChoice("none", (), findings=(_nothing(repository, names),)), repository)
 
 
 def _named(names: Iterable[str], suffix: str) -> list[str]:
@@ -80,9 +81,10 @@ def _from_index(repository: Repository, kind: WeightFormat, index: str, candidat
     missing = [name for name in files if name not in repository.files()]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        why = repository.not_files().get(missing[0])
         raise BrokenCheckpointError(
             repository.label(index),
-            f"names the shard {missing[0]}{more}, and the file is missing",
+            f"names the shard {missing[0]}{more}, and the file is {why or 'missing'}",
             hint="Download the missing shards, then repeat the command.",
         )
     findings = _strays(candidates, files, f"{index} does not name it")
@@ -91,12 +93,10 @@ def _from_index(repository: Repository, kind: WeightFormat, index: str, candidat
 
 def _weight_map(repository: Repository, index: str) -> dict[str, str]:
     label = repository.label(index)
-    try:
-        document = json.loads(repository.read(index))
-    except (ValueError, RecursionError) as error:
-        raise BrokenCheckpointError(label, f"not valid JSON: {error}") from None
-    table = document.get("weight_map") if isinstance(document, dict) else None
-    if not isinstance(table, dict) or not table or not all(isinstance(name, str) for name in table.values()):
+    document = load_json(repository.read(index), label)
+    rows = document.get("weight_map") if isinstance(document, dict) else None
+    table = {name: file for name, file in rows.items() if isinstance(file, str)} if isinstance(rows, dict) else {}
+    if not isinstance(rows, dict) or not table or len(table) < len(rows):
         raise BrokenCheckpointError(label, "has no weight_map of tensor names to files")
     escaping = next((name for name in table.values() if "/" in name or name.startswith(".")), None)
     if escaping is not None:
@@ -146,7 +146,24 @@ def _with_others(choice: WeightChoice, others: list[str]) -> WeightChoice:
         return choice
     message = f"Weights are there in several formats; {choice.format} is read, {others[0]} and the like are not."
     finding = Finding(code="weights.formats", level=Level.INFO, message=message, source=others[0])
-    return WeightChoice(choice.format, choice.files, choice.index, choice.promised, (*choice.findings, finding))
+    return replace(choice, findings=(*choice.findings, finding))
+
+
+def _with_odd(choice: WeightChoice, repository: Repository) -> WeightChoice:
+    """Entries that are named like weights and cannot be read, such as the broken links of a half-emptied cache."""
+    odd = {name: what for name, what in repository.not_files().items() if name.endswith(WEIGHTS)}
+    if not odd:
+        return choice
+    name, what = next(iter(odd.items()))
+    more = f", and {len(odd) - 1} more are no files either" if len(odd) > 1 else ""
+    finding = Finding(
+        code="weights.no-file",
+        level=Level.BLOCKER,
+        message=f"{name} is {what} and not a file{more}; engines that list the folder would stop there.",
+        hint="Download the file again, or remove the entry.",
+        source=name,
+    )
+    return replace(choice, findings=(*choice.findings, finding))
 
 
 def _nothing(repository: Repository, names: list[str]) -> Finding:

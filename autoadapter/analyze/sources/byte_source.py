@@ -60,7 +60,10 @@ class FileSource:
         require_range(self, offset, length)
         with self._path.open("rb") as file:
             file.seek(offset)
-            return file.read(length)
+            data = file.read(length)
+        if len(data) != length:
+            raise BrokenCheckpointError(self._label, "became shorter while it was read")
+        return data
 
 
 class BytesSource:

@@ -1,9 +1,10 @@
 """The Hub over HTTP: one listing, small files whole, weights by `Range` alone.
 
 huggingface_hub knows the endpoint, the token and the URLs; this file only asks for byte ranges, which its
-downloader cannot do.
+downloader cannot do. No answer is trusted for its length: `fetch` ends each of them.
 """
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import NoReturn
@@ -15,12 +16,20 @@ from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 from pydantic import JsonValue
 
 from autoadapter.analyze.sources.byte_source import ByteSource, require_range
+from autoadapter.analyze.sources.fetch import EndlessError, Fetched, Request, fetch
 from autoadapter.analyze.sources.repository import MOST_SIDE_FILE_BYTES, FileStat
+from autoadapter.analyze.text import load_json
 from autoadapter.errors import BrokenCheckpointError, ModelNotFoundError, UserError
 
 TIMEOUT_SECONDS = 20.0
 READ_AHEAD_BYTES = 64 * 1024
 """First bite into a weight file: holds the whole safetensors header of most shards, so one request is enough."""
+MOST_LISTING_BYTES = 16 * 1024 * 1024
+"""A repository's listing: some 300 bytes a file, so fifty thousand files."""
+MOST_RANGE_BYTES = 256 * 1024 * 1024
+"""No header is longer: safetensors allows 100 MB, and a `data.pkl` of the largest models has a few."""
+COMMIT = re.compile(r"[0-9a-f]{40}")
+CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
@@ -28,7 +37,7 @@ def hub_client() -> httpx.Client:
     """An HTTP client for the configured endpoint; the environment's proxies are not used for this machine."""
     near = urlsplit(constants.ENDPOINT).hostname in LOOPBACK
     headers = build_hf_headers(library_name="autoadapter")
-    return httpx.Client(headers=headers, timeout=TIMEOUT_SECONDS, follow_redirects=True, trust_env=not near)
+    return httpx.Client(headers=headers, timeout=TIMEOUT_SECONDS, trust_env=not near)
 
 
 class HubRepository:
@@ -56,12 +65,14 @@ class HubRepository:
     @cached_property
     def _info(self) -> dict[str, JsonValue]:
         path = f"/api/models/{self._repo_id}/revision/{quote(self._revision, safe='')}"
-        answer = self._get(constants.ENDPOINT + path, params={"blobs": "true"})
+        url = constants.ENDPOINT + path
+        answer = self._fetch(Request(url, MOST_LISTING_BYTES, params={"blobs": "true"}), self._repo_id)
         try:
-            document: JsonValue = answer.json()
-        except ValueError:
+            document = load_json(answer.body, self._repo_id)
+        except BrokenCheckpointError:
             document = None
-        if not isinstance(document, dict) or not isinstance(document.get("sha"), str):
+        sha = document.get("sha") if isinstance(document, dict) else None
+        if not isinstance(document, dict) or not isinstance(sha, str) or not COMMIT.fullmatch(sha):
             raise UserError(f"{constants.ENDPOINT} answers, but not as a Hub does.", hint="Check HF_ENDPOINT.")
         return document
 
@@ -74,6 +85,10 @@ class HubRepository:
         """See `Repository.files`; folders below the root are left out, as vLLM's loader does."""
         return self._files
 
+    def not_files(self) -> Mapping[str, str]:
+        """None: the Hub lists files alone."""
+        return {}
+
     @cached_property
     def _files(self) -> Mapping[str, FileStat]:
         siblings = self._info.get("siblings")
@@ -83,9 +98,13 @@ class HubRepository:
 
     def read(self, name: str) -> bytes:
         """See `Repository.read`."""
-        if self.files()[name].bytes > MOST_SIDE_FILE_BYTES:
+        listed = self.files()[name].bytes
+        if listed > MOST_SIDE_FILE_BYTES:
             raise BrokenCheckpointError(self.label(name), "too large for a config or tokenizer file")
-        return self._get(self._url(name)).content
+        body = self._fetch(Request(self._url(name), listed or MOST_SIDE_FILE_BYTES), self.label(name)).body
+        if listed and len(body) != listed:
+            raise BrokenCheckpointError(self.label(name), f"the Hub sent {len(body)} bytes and lists {listed}")
+        return body
 
     def open(self, name: str) -> ByteSource:
         """See `Repository.open`."""
@@ -106,37 +125,49 @@ class HubRepository:
 
         Raises:
             UserError: the server ignores `Range`; reading on would download the weights.
+            BrokenCheckpointError: it sends other bytes than were asked for, or more than any header has.
         """
+        label = self.label(name)
+        if length > MOST_RANGE_BYTES:
+            raise BrokenCheckpointError(label, f"asks for a header of {length} bytes, more than any has")
         headers = {"Range": f"bytes={offset}-{offset + length - 1}"}
-        try:
-            with self._client.stream("GET", self._url(name), headers=headers) as answer:
-                self._check(answer)
-                if answer.status_code != httpx.codes.PARTIAL_CONTENT:
-                    raise UserError(
-                        f"{constants.ENDPOINT} ignores byte ranges for {self.label(name)}.",
-                        hint="Download the model and analyze the folder.",
-                    )
-                data = answer.read()
-        except httpx.HTTPError as error:
-            self._unreachable(error)
-        if len(data) != length:
-            raise BrokenCheckpointError(self.label(name), f"the Hub sent {len(data)} bytes instead of {length}")
-        return data
+        request = Request(self._url(name), length, headers=headers, only_status=httpx.codes.PARTIAL_CONTENT)
+        answer = self._fetch(request, label)
+        if answer.status != httpx.codes.PARTIAL_CONTENT:
+            raise UserError(
+                f"{constants.ENDPOINT} ignores byte ranges for {label}.",
+                hint="Download the model and analyze the folder.",
+            )
+        self._check_range(label, answer.headers.get("Content-Range", ""), offset, self.files()[name].bytes)
+        if len(answer.body) != length:
+            raise BrokenCheckpointError(label, f"the Hub sent {len(answer.body)} bytes instead of {length}")
+        return answer.body
+
+    @staticmethod
+    def _check_range(label: str, said: str, offset: int, size: int) -> None:
+        match = CONTENT_RANGE.fullmatch(said)
+        if match is None or int(match[1]) != offset:
+            shown = said[:60] or "no range"
+            raise BrokenCheckpointError(label, f"byte {offset} was asked for, and the Hub sent {shown!r}")
+        if match[3] != "*" and int(match[3]) != size:
+            raise BrokenCheckpointError(label, f"the Hub lists {size} bytes and serves a file of {match[3]}")
 
     def _url(self, name: str) -> str:
         return hf_hub_url(self._repo_id, name, revision=self.commit, endpoint=constants.ENDPOINT)
 
-    def _get(self, url: str, params: Mapping[str, str] | None = None) -> httpx.Response:
+    def _fetch(self, request: Request, what: str) -> Fetched:
         if constants.HF_HUB_OFFLINE:
             raise UserError(
                 f"{self._repo_id} is on the Hub and HF_HUB_OFFLINE forbids asking it.",
                 hint="Unset HF_HUB_OFFLINE, or give the path of a local copy.",
             )
         try:
-            answer = self._client.get(url, params=params)
+            answer = fetch(self._client, request)
+        except EndlessError as error:
+            raise BrokenCheckpointError(what, f"the Hub sends {error}, which were to be all") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             self._unreachable(error)
-        self._check(answer)
+        self._check(answer, what)
         return answer
 
     def _unreachable(self, error: Exception) -> NoReturn:
@@ -145,26 +176,32 @@ class HubRepository:
             hint="Check the network or HF_ENDPOINT, or give the path of a local copy.",
         ) from error
 
-    def _check(self, answer: httpx.Response) -> None:
-        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+    def _check(self, answer: Fetched, what: str) -> None:
+        if answer.status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             self._refused(answer)
-        if answer.status_code == httpx.codes.NOT_FOUND:
-            self._missing(answer)
-        if answer.is_error:
+        if answer.status == httpx.codes.NOT_FOUND:
+            self._missing(answer, what)
+        if not httpx.codes.is_success(answer.status):
             raise UserError(
-                f"The Hub at {constants.ENDPOINT} answers {answer.status_code} for {self._repo_id}.",
+                f"The Hub at {constants.ENDPOINT} answers {answer.status} for {self._repo_id}.",
                 hint="Try again in a minute, or give the path of a local copy.",
             )
 
-    def _refused(self, answer: httpx.Response) -> NoReturn:
+    def _refused(self, answer: Fetched) -> NoReturn:
         if answer.headers.get("X-Error-Code") == "RepoNotFound":
-            self._missing(answer)
+            self._missing(answer, self._repo_id)
         raise UserError(
-            f"{self._repo_id} is gated or private and the Hub refuses this token ({answer.status_code}).",
+            f"{self._repo_id} is gated or private and the Hub refuses this token ({answer.status}).",
             hint="Accept the license on the model's page, then set HF_TOKEN to a token of that account.",
         )
 
-    def _missing(self, answer: httpx.Response) -> NoReturn:
+    def _missing(self, answer: Fetched, what: str) -> NoReturn:
+        if what != self._repo_id:
+            raise BrokenCheckpointError(
+                what,
+                "the Hub lists the file and does not have it",
+                hint="Try again in a minute, or another --revision.",
+            )
         if answer.headers.get("X-Error-Code") == "RevisionNotFound":
             raise ModelNotFoundError(
                 f"{self._repo_id} has no revision {self._revision!r}.",
@@ -181,7 +218,7 @@ def _stat(row: dict[str, JsonValue]) -> FileStat:
     sha256 = lfs.get("sha256") if isinstance(lfs, dict) else None
     blob = row.get("blobId")
     digest = sha256 if isinstance(sha256, str) else blob if isinstance(blob, str) else None
-    return FileStat(size if isinstance(size, int) else 0, digest)
+    return FileStat(size if isinstance(size, int) and size > 0 else 0, digest)
 
 
 class _RangeSource:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from autoadapter.analyze.sources.byte_source import ByteSource, FileSource
+from autoadapter.analyze.text import is_whole, whole_text
 from autoadapter.artifacts import ModelKind, ModelRef
-from autoadapter.errors import BrokenCheckpointError, ModelNotFoundError
+from autoadapter.errors import BrokenCheckpointError, ModelNotFoundError, UserError
 
 MOST_SIDE_FILE_BYTES = 64 * 1024 * 1024
 """Configs and tokenizers are smaller; the largest tokenizer.json in use (Gemma) has 33 MB."""
@@ -25,6 +26,8 @@ class FileStat:
 
     bytes: int
     digest: str | None = None
+    modified_ns: int | None = None
+    """Nanoseconds since 1970 of the last change, on this machine."""
 
 
 class Repository(Protocol):
@@ -36,6 +39,9 @@ class Repository(Protocol):
 
     def files(self) -> Mapping[str, FileStat]:
         """Files by name relative to the root, forward slashes, sorted by name."""
+
+    def not_files(self) -> Mapping[str, str]:
+        """Entries that are neither files nor folders, by name, with what they are: `a broken link`."""
 
     def read(self, name: str) -> bytes:
         """A small file, whole."""
@@ -68,7 +74,18 @@ class LocalFolder:
     @cached_property
     def _files(self) -> Mapping[str, FileStat]:
         paths = sorted(path for path in self._folder.iterdir() if path.is_file())
-        return {path.name: FileStat(path.stat().st_size) for path in paths}
+        unnamed = next((path.name for path in paths if not is_whole(path.name)), None)
+        if unnamed is not None:
+            raise UserError(
+                f"{self.location} holds the file {unnamed!r}, whose name is no UTF-8 text.",
+                hint="Rename or remove the file.",
+            )
+        return {path.name: _stat(path) for path in paths}
+
+    def not_files(self) -> Mapping[str, str]:
+        """See `Repository.not_files`."""
+        odd = sorted(path for path in self._folder.iterdir() if not path.is_file() and not path.is_dir())
+        return {whole_text(path.name): _what(path) for path in odd}
 
     def read(self, name: str) -> bytes:
         """See `Repository.read`."""
@@ -103,7 +120,11 @@ class GgufFile:
         match = PART.fullmatch(self._path.name)
         pattern = f"{_escape(match['stem'])}-?????-of-{match['total']}.gguf" if match else _escape(self._path.name)
         parts = sorted(self._path.parent.glob(pattern))
-        return {path.name: FileStat(path.stat().st_size) for path in parts}
+        return {path.name: _stat(path) for path in parts if path.is_file()}
+
+    def not_files(self) -> Mapping[str, str]:
+        """None: a file was named."""
+        return {}
 
     def read(self, name: str) -> bytes:
         """See `Repository.read`."""
@@ -120,6 +141,17 @@ class GgufFile:
     def card_license(self) -> str | None:
         """None: the file's own metadata says it."""
         return None
+
+
+def _stat(path: Path) -> FileStat:
+    stat = path.stat()
+    return FileStat(stat.st_size, modified_ns=stat.st_mtime_ns)
+
+
+def _what(path: Path) -> str:
+    if path.is_symlink() and not path.exists():
+        return "a broken symbolic link"
+    return "a named pipe" if path.is_fifo() else "a socket or device"
 
 
 def _escape(stem: str) -> str:

@@ -18,6 +18,9 @@ KNOWN_FILES = (
 )  # fmt: skip
 SENTENCEPIECE = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model.v3")
 
+MOST_DIGITS = 19
+"""Of a token's id: 64 bits."""
+
 
 def read(evidence: Evidence) -> TokenizerFacts | None:
     """Facts of the first tokenizer that is there, in the order in which vLLM's tokenizer loader prefers them."""
@@ -137,7 +140,7 @@ def _added(evidence: Evidence) -> dict[str, int]:
     ids = {text: number for text, number in evidence.json("added_tokens.json").items() if isinstance(number, int)}
     decoder = evidence.json("tokenizer_config.json").get("added_tokens_decoder")
     for number, row in decoder.items() if isinstance(decoder, dict) else ():
-        if isinstance(row, dict) and number.isdigit():
+        if isinstance(row, dict) and number.isascii() and number.isdecimal() and len(number) < MOST_DIGITS:
             ids[str(row.get("content"))] = int(number)
     return ids
 

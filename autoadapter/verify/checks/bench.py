@@ -58,7 +58,7 @@ class BenchCheck:
             "prompts": shape.prompts,
             "input_len": shape.input_len,
             "output_len": shape.output_len,
-            "max_concurrency": shape.concurrency,
+            "max_concurrency": figures["max_concurrency"],
             "shape": shape.why,
             "completed": figures["completed"],
             "failed": figures["failed"],
@@ -75,7 +75,7 @@ class BenchCheck:
             f"{figures['output_throughput']:.1f} output tokens/s and {figures['request_throughput']:.2f} requests/s; "
             f"TTFT p50 {figures['p50_ttft_ms']:.0f} ms, TPOT p50 {figures['p50_tpot_ms']:.1f} ms "
             f"({shape.prompts} requests of {shape.input_len} tokens in and {shape.output_len} out, "
-            f"{shape.concurrency} at once; {shape.why})."
+            f"{figures['max_concurrency']} at once; {shape.why})."
         )
         return judged(self, measured, thresholds, summary)
 

@@ -87,7 +87,7 @@ class TokenizerCheck:
         result = judged(
             self,
             {
-                "texts": len(truth["plain"]),
+                "texts": len(truth["texts"]),
                 "special_tokens": len(truth["specials"]),
                 "conversations": len(rendered),
                 "conversations_refused": len(truth["chats"]) - len(rendered),

@@ -15,7 +15,6 @@ from autoadapter.verify.checks.load import LoadCheck, counted, load_prompts, why
 from autoadapter.verify.checks.quality import QualityCheck, Side, Window, windows_of
 from autoadapter.verify.checks.tokenizer import (
     Adapter,
-    TokenizerCheck,
     compare_adapter,
     leading_bos,
     load_adapter,
@@ -76,6 +75,7 @@ def test_no_two_load_prompts_are_alike() -> None:
         (list(range(30)) + [9] * 12, True),
         (list(range(48)), False),
         ([5] * 10, False),
+        ([], True),
         ([1, 2, 3, 4, 5, 6, 7, 8, 9, 10] * 3, False),
     ],
 )
@@ -91,7 +91,7 @@ def quality_context(tmp_path: Path, engine: object = None, *, unchanged: bool = 
 
 def quality_side(shift: float, degenerate: int | None = 0) -> Side:
     wobble = [0.01 * (at % 3 - 1) for at in range(300)]
-    return Side([[-2.0 - shift - extra * bool(shift) for extra in wobble]], [[1] * 300], degenerate)
+    return Side([[-2.0 - shift - extra * bool(shift) for extra in wobble]], [[1] * 300], degenerate, 192)
 
 
 @pytest.mark.parametrize(
@@ -178,12 +178,6 @@ def truth() -> dict[str, list[object]]:
 def test_the_adapter_is_compared(adapter: Adapter, mismatches: int) -> None:
     found = list(compare_adapter(adapter, truth(), ["one", "two"]))
     assert len(found) == mismatches
-
-
-@pytest.mark.parametrize(("missing", "status"), [([], Status.PASSED), ([7], Status.FAILED)])
-def test_a_missing_stop_token_fails(missing: list[int], status: Status) -> None:
-    known = {**truth(), "bos": None, "stop": [2, *missing], "chats": []}
-    assert TokenizerCheck()._verdict(known, [], [], missing).status is status
 
 
 def test_a_broken_adapter_is_a_broken_workspace(tmp_path: Path) -> None:

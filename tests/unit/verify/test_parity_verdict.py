@@ -78,6 +78,53 @@ def test_float32_has_absolute_limits() -> None:
     assert ParityCheck().judge(*scene(vllm_noise=1e-2, hf_noise=0.0), "float32").status is Status.FAILED
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_control_that_changes_nothing_fails_in_each_phase(phase: str, dtype: str) -> None:
+    """A deliberate error that the prompts do not show: an error of vLLM would not show either."""
+    cases, truth = scene(vllm_noise=1e-6, hf_noise=0.0) if dtype == "float32" else scene()
+    rows, exact = truth["control"][0]["logprobs"], truth["exact"][0]["logprobs"]
+    blind = range(POSITIONS) if phase == "prefill" else range(POSITIONS, POSITIONS + DECODED)
+    for at in blind:
+        rows[at] = exact[at]
+    result = ParityCheck().judge(cases, truth, dtype)
+    assert result.status is Status.FAILED
+    assert result.reason.startswith(f"{phase}_control_")
+    assert ";" not in result.reason
+
+
+def test_tokens_that_are_not_the_likeliest_fail_although_every_logprob_is_right() -> None:
+    cases, truth = scene()
+    (case,) = cases
+    second = tuple(sorted(top, key=top.__getitem__)[-2] for top in case.continuation.top)
+    case = Case(case.prompt, case.prefill, Generation(second, "", "length", case.continuation.top))
+    result = ParityCheck().judge([case], truth, "bfloat16")
+    assert result.status is Status.FAILED
+    assert "greedy_agreement is 0" in result.reason
+
+
+def test_ties_that_rounding_alone_breaks_are_no_fault() -> None:
+    """Where transformers itself picks another token in bfloat16, so may vLLM."""
+    cases, truth = scene()
+    truth["exact"][0]["argmax"] = [-1] * 2 + truth["exact"][0]["argmax"][2:]
+    truth["exact"][0]["argmax"][POSITIONS : POSITIONS + 2] = [-1, -1]
+    result = ParityCheck().judge(cases, truth, "bfloat16")
+    assert result.measured["greedy_agreement"] == 0.75
+    assert result.status is Status.PASSED
+
+
+def test_a_server_without_logprobs_fails() -> None:
+    cases, truth = scene()
+    (case,) = cases
+    silent = Case(case.prompt, case.prefill, Generation((), "", "length", ()))
+    for rows in truth.values():
+        rows[0] = {name: values[:POSITIONS] for name, values in rows[0].items()}
+    result = ParityCheck().judge([silent], truth, "bfloat16")
+    assert result.status is Status.FAILED
+    assert "decode_mean_ratio is not measured" in result.reason
+    assert "greedy_agreement is not measured, must be at least 0.9" in result.reason
+
+
 def test_an_error_in_decode_alone_fails() -> None:
     cases, truth = scene()
     wrong = tuple({token: value * 1.5 for token, value in top.items()} for top in cases[0].continuation.top)

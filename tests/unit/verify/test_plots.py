@@ -2,6 +2,7 @@
 
 import pytest
 
+from autoadapter.verify.charts import memory_charts
 from autoadapter.verify.plots import HEIGHT, LEFT, TOP, WIDTH, Words, bars, nice_ceiling, shares, short
 
 WORDS = Words("Title", "What it shows.", "ms")
@@ -16,6 +17,13 @@ def test_bars_are_proportional_and_inside() -> None:
     assert all(LEFT <= bar.x and bar.x + bar.width <= WIDTH and bar.y >= TOP for bar in chart.bars)
     assert {bar.y + bar.height for bar in chart.bars} == {chart.base}
     assert chart.bars[3].tip == "b, p99: 40"
+
+
+@pytest.mark.parametrize(("observed", "drawn"), [(1000, 0), (1009, 0), (1100, 1), (900, 1)])
+def test_two_bars_that_look_alike_are_not_drawn(observed: int, drawn: int) -> None:
+    error = abs(observed - 1000) / observed
+    measured = {"kv_tokens_predicted": 1000, "kv_tokens_observed": observed, "relative_error": error}
+    assert len(list(memory_charts(measured))) == drawn
 
 
 def test_many_groups_keep_few_labels() -> None:

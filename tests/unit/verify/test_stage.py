@@ -9,15 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from autoadapter.artifacts import CheckResult, Hardware, ModelKind, ModelRef, Status, Threshold, VerificationReport
+from autoadapter.artifacts import (
+    CheckResult,
+    Hardware,
+    Level,
+    ModelKind,
+    ModelRef,
+    Status,
+    Threshold,
+    VerificationReport,
+)
 from autoadapter.engine import EngineTarget
 from autoadapter.errors import EngineError, MissingPartError, UserError, WorkerError, WorkspaceError
 from autoadapter.progress import silent
-from autoadapter.verify import VerifyRequest, stage, verify
+from autoadapter.verify import VerifyRequest, charts, stage, verify
 from autoadapter.verify.checks import CHECKS
 from autoadapter.verify.context import CheckContext
 from autoadapter.verify.engines import Engines, Role, read_env, stage_config
-from autoadapter.verify.judge import judged
+from autoadapter.verify.judge import judged, not_run
+from autoadapter.verify.report_view import ReportView
 from tests.unit.verify import verify_samples
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)> {{ 7*7 }}"
@@ -134,6 +144,34 @@ def test_the_report_is_written_and_read_back(request_here: VerifyRequest, monkey
     assert VerificationReport.read(request_here.folder / "report.json") == report
     assert (request_here.folder / "report.html").read_text().startswith("<!doctype html>")
     assert not list(request_here.folder.glob(".report*"))
+
+
+@pytest.mark.parametrize(
+    ("checks", "word"),
+    [
+        ({"parity": good, "quality": good}, "Passed at depth smoke"),
+        ({"parity": "too large", "quality": good}, "Passed at depth smoke, parity not run"),
+        (
+            {"parity": "too large", "quality": "too large", "x": good},
+            "Passed at depth smoke, parity and quality not run",
+        ),
+        ({"load": good}, "Passed at depth smoke, parity and quality not run"),
+        ({"parity": "too large", "quality": "too large"}, "Not passed at depth smoke"),
+    ],
+)
+def test_a_pass_names_what_the_proof_lacks(
+    request_here: VerifyRequest, monkeypatch: pytest.MonkeyPatch, checks: dict[str, object], word: str
+) -> None:
+    def named(name: str, told: object) -> FakeCheck:
+        result = not_run(FAKE, told) if isinstance(told, str) else good()
+        return FakeCheck(lambda: result.model_copy(update={"name": name}), name=name)
+
+    monkeypatch.setattr(charts, "DRAWN", {})  # a fake measures nothing that could be drawn
+    monkeypatch.setattr(stage, "CHECKS", tuple(named(name, told) for name, told in checks.items()))
+    report = verify(request_here)
+    assert ReportView.of(report, request_here.plan).word == word
+    warned = {finding.code for finding in report.findings if finding.level is Level.WARNING}
+    assert warned == {f"verify.{name}-not-run" for name, told in checks.items() if isinstance(told, str)}
 
 
 class Reader(HTMLParser):

@@ -1,0 +1,77 @@
+"""Where outside text enters: JSON in the one encoding that it has, and no text that cannot be written again."""
+
+import json
+import re
+from collections.abc import Iterable
+
+from pydantic import JsonValue
+
+from autoadapter.errors import BrokenCheckpointError
+
+ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+SURROGATE = re.compile("[\ud800-\udfff]")
+REPLACEMENT = "\ufffd"
+ENCODINGS = {"utf-8-sig": "UTF-8 with a byte order mark"}
+WORDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+
+
+def load_json(data: bytes, file: str) -> JsonValue:
+    """A JSON document. Halves of surrogate pairs, which no text may hold alone, become U+FFFD.
+
+    Raises:
+        BrokenCheckpointError: it is none; the encoding or the position of the first fault is named.
+    """
+    encoding = json.detect_encoding(data)
+    if encoding != "utf-8" and data:
+        name = ENCODINGS.get(encoding, encoding.upper())
+        raise BrokenCheckpointError(
+            file, f"is encoded as {name}, and transformers reads UTF-8 alone", hint="Save the file as plain UTF-8."
+        )
+    try:
+        document: JsonValue = json.loads(data.decode("utf-8"))
+    except json.JSONDecodeError as error:
+        raise BrokenCheckpointError(
+            file, f"not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from None
+    except (ValueError, RecursionError):
+        raise BrokenCheckpointError(file, "not valid JSON: it is not UTF-8 text of sane depth") from None
+    return _whole(document) if ESCAPED_SURROGATE.search(data) else document
+
+
+def json_word(value: JsonValue) -> str:
+    """What kind of JSON value it is, in words: `an object`, `a list`, `a number`."""
+    return WORDS.get(type(value), "a number")
+
+
+def whole_text(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair."""
+    return SURROGATE.sub(REPLACEMENT, text)
+
+
+def is_whole(text: str) -> bool:
+    """Whether the text can be written as UTF-8."""
+    return text.isascii() or SURROGATE.search(text) is None
+
+
+def unique_pairs(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
+    """`object_pairs_hook` that refuses a key which is there twice.
+
+    Raises:
+        KeyError: with the key.
+    """
+    document: dict[str, object] = {}
+    for key, value in pairs:
+        if key in document:
+            raise KeyError(key)
+        document[key] = value
+    return document
+
+
+def _whole(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {whole_text(key): _whole(item) for key, item in value.items()}
+    return value
