@@ -2,8 +2,8 @@
 
 from autoadapter import AutoModelAdapter
 
-adapter = AutoModelAdapter()
-info = adapter.analyze_model(model_path="./SmolLM2-135M-Instruct")
+adapter = AutoModelAdapter(progress=print)
+info = adapter.analyze_model(model_path="./SmolLM2-135M-Instruct", output_dir="out")
 path = adapter.generate_adapter(model_info=info, output_dir="out", optimization_strategy="balanced")
 adapter.optimize_adapter(adapter_path=path)
 report = adapter.test_adapter(adapter_path=path, test_cases=["The capital of France is"])

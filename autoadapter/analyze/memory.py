@@ -40,7 +40,7 @@ def memory_facts(
 
 
 def _window_bytes(config: Config, kinds: tuple[str, ...]) -> int:
-    """KV bytes of sliding layers; none where a compressed cache of everything stands beside the window (DeepSeek-V4)."""
+    """KV bytes of sliding layers; 0 where a compressed cache of every token stands beside the window (DeepSeek-V4)."""
     if config.found("compress_ratios"):
         return 0
     return bytes_per_token(config, tuple(kind if kind == SLIDING else NONE for kind in kinds))

@@ -6,6 +6,7 @@ from autoadapter.artifacts import Hardware, ModelProfile, Rejection
 from autoadapter.engine.schemes import SchemeRow, scheme
 from autoadapter.errors import DoesNotFitError, UserError
 from autoadapter.hardware import gpus, parse_hardware
+from autoadapter.plan.census import unreliable_estimate
 from autoadapter.plan.layout import Candidate, best, evaluate, fitting, legal_layouts
 from autoadapter.plan.legality import Layout, tensor_refusal
 from autoadapter.plan.overhead import GIB
@@ -103,15 +104,18 @@ def _does_not_fit(
     needs = [weight_bytes(profile, as_scheme(profile, row, layout, by_user=False), layout) for layout in legal]
     smallest = smallest_that_fits(profile, request, user, row)
     device = request.hardware
-    guess = " (estimated, for want of tensor headers)" if is_estimated(profile) else ""
+    guess, doubt = "", unreliable_estimate(profile) if is_estimated(profile) else None
+    if is_estimated(profile):
+        guess = f" (a guess: {doubt})" if doubt else " (estimated, for want of tensor headers)"
     message = (
         f"{profile.ref.name} does not fit {device.text}: {min(needs) / GIB:.1f} GiB of weights a device{guess} under "
         f"{row.name}, beside overhead and the KV cache of one request, in {device.memory_bytes / GIB:.1f} GiB."
     )
     less = "Ask for less: a shorter --max-model-len or workload; no catalogued hardware fits as it is."
+    hint = f"Fits {smallest.text}: autoadapter generate --hardware {smallest.text}" if smallest else less
     return DoesNotFitError(
         message,
-        hint=f"Fits {smallest.text}: autoadapter generate --hardware {smallest.text}" if smallest else less,
+        hint="Download the weights and plan again: the size is then read, not guessed." if doubt else hint,
         needed_bytes=min(needs),
         available_bytes=device.memory_bytes,
         smallest=smallest.text if smallest else None,

@@ -111,8 +111,10 @@ def is_frugal(request: PlanRequest, user: UserFlags) -> bool:
 
 
 def enough_utilization(situation: Situation, workload: Workload, max_model_len: int) -> float:
-    """Share of the device for weights, overhead and the KV cache of the workload or of one full request, and a tenth
-    more, since the overhead is an estimate; in hundredths, at most what the situation has.
+    """Share of the device that `min_mem` takes, in hundredths, at most what the situation has.
+
+    Weights, overhead and the KV cache of the workload or of one full request, whichever is larger, and a tenth more,
+    since the overhead is an estimate.
     """
     replicas = situation.layout.data
     busy = -(-workload.concurrency // replicas) * situation.request_bytes(workload.input_len + workload.output_len)

@@ -127,7 +127,10 @@ def budget(situation: Situation, workload: Workload, max_model_len: int) -> Memo
 
 
 def pool_tokens(situation: Situation, pool: int, length: int) -> int:
-    """Tokens that a pool holds in requests of `length` tokens, whole blocks. Without windows and states any length will do."""
+    """Tokens that a pool holds in requests of `length` tokens, in whole blocks.
+
+    The length matters where layers slide or keep a state; elsewhere every token costs the same.
+    """
     state = situation.profile.memory.state_bytes_per_request
     if situation.kv_bytes_per_token == 0:
         return (pool // state if state else situation.batch.max_num_seqs) * length
