@@ -181,6 +181,7 @@ class Pipeline:
             logs=folder / "logs",
             only=options.only,
             test_cases=options.test_cases,
+            trust_remote_code=options.trust_remote_code,
             workspace=self.workspace.root,
         )
         path = place / VerificationReport.file_name

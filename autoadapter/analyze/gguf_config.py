@@ -115,6 +115,8 @@ def _rotary(data: dict[str, JsonValue], metadata: Mapping[str, GgufValue], prefi
 
 def _convolutions(data: dict[str, JsonValue]) -> None:
     """LFM2: layers without KV heads are convolutions."""
+    if data["model_type"] == "lfm2":
+        data["block_auto_adjust_ff_dim"] = False  # feed_forward_length is the width that the tensors have
     heads = data.get("num_key_value_heads")
     if isinstance(heads, list) and 0 in heads and "conv_L_cache" in data:
         data["layer_types"] = ["full_attention" if count else "conv" for count in heads]

@@ -48,10 +48,12 @@ def layer_count(config: Config) -> int:
         BrokenCheckpointError: a count that would only fill the memory.
     """
     stated = config.integer(*LAYERS)
-    if (stated or 0) > MOST_LAYERS:
-        raise BrokenCheckpointError(config.file, f"{config.found(*LAYERS)} is {stated}, more layers than any model has")
     listed = config.get(config.found(*LISTS) or "")
-    return stated if stated is not None else len(listed) if isinstance(listed, list | str) else 0
+    count = stated if stated is not None else len(listed) if isinstance(listed, list | str) else 0
+    if count > MOST_LAYERS:
+        key = config.found(*LAYERS, *LISTS)
+        raise BrokenCheckpointError(config.file, f"{key} is {count}, more layers than any model has")
+    return count
 
 
 def layer_kinds(config: Config, num_layers: int) -> LayerKinds:

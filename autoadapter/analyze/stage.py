@@ -7,17 +7,20 @@ import autoadapter
 from autoadapter.analyze.axes import AXES
 from autoadapter.analyze.axes.embedding import is_tied
 from autoadapter.analyze.config import Config, language_config, parse_object
+from autoadapter.analyze.crosscheck import cross_check
 from autoadapter.analyze.gguf_config import gguf_config, gguf_findings
 from autoadapter.analyze.headers.checkpoint import Checkpoint, read_checkpoint, take_census
 from autoadapter.analyze.memory import memory_facts
 from autoadapter.analyze.reading import Evidence, Reading
 from autoadapter.analyze.side_files import CONFIG, read_side_files
+from autoadapter.analyze.sizes import check_sizes
 from autoadapter.analyze.sources import Repository, open_repository
 from autoadapter.analyze.verdict import Target, Traits, judge
 from autoadapter.artifacts import Finding, Level, ModelProfile, ModelRef, Verdict
 from autoadapter.artifacts.model_profile import (
     AttentionTraits,
     Dependencies,
+    MlpTraits,
     QuantizationTraits,
     RemoteCode,
     StateTraits,
@@ -52,6 +55,7 @@ def analyze(
     """
     progress(f"Reading {ref.name}")
     evidence = gather(open_repository(ref), progress)
+    check_sizes(evidence.language)
     readings = {reading.field: reading for reading in (axis(evidence) for axis in AXES)}
     tied, _ = is_tied(evidence)
     attention = _maybe(readings, "attention", AttentionTraits)
@@ -65,6 +69,7 @@ def analyze(
     findings = (
         *evidence.checkpoint.findings,
         *(finding for reading in readings.values() for finding in reading.findings),
+        *cross_check(evidence, attention, _maybe(readings, "mlp", MlpTraits)),
         *gguf_findings(evidence.checkpoint),
         *_whole_model(evidence, remote, trust_remote_code, verdict.route.value),
         *notes,

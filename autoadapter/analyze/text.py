@@ -12,7 +12,7 @@ ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 SURROGATE = re.compile("[\ud800-\udfff]")
 REPLACEMENT = "\ufffd"
 ENCODINGS = {"utf-8-sig": "UTF-8 with a byte order mark"}
-WORDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+WORDS = {dict: "object", list: "list", str: "text", bool: "truth value", type(None): "null"}
 
 
 def load_json(data: bytes, file: str) -> JsonValue:
@@ -29,18 +29,18 @@ def load_json(data: bytes, file: str) -> JsonValue:
         )
     try:
         document: JsonValue = json.loads(data.decode("utf-8"))
+        return _whole(document) if ESCAPED_SURROGATE.search(data) else document
     except json.JSONDecodeError as error:
         raise BrokenCheckpointError(
             file, f"not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         ) from None
     except (ValueError, RecursionError):
         raise BrokenCheckpointError(file, "not valid JSON: it is not UTF-8 text of sane depth") from None
-    return _whole(document) if ESCAPED_SURROGATE.search(data) else document
 
 
 def json_word(value: JsonValue) -> str:
-    """What kind of JSON value it is, in words: `an object`, `a list`, `a number`."""
-    return WORDS.get(type(value), "a number")
+    """What kind of JSON value it is, in words: `a JSON object`, `a JSON list`, `a JSON number`."""
+    return f"a JSON {WORDS.get(type(value), 'number')}"
 
 
 def whole_text(text: str) -> str:

@@ -3,7 +3,16 @@
 from typing import TYPE_CHECKING
 
 from autoadapter.cli.common import pipeline, relative, say_if_skipped
-from autoadapter.cli.options import CaseOpt, DepthOpt, EngineOpt, ForceOpt, JsonOpt, OnlyOpt, WorkspaceOpt
+from autoadapter.cli.options import (
+    CaseOpt,
+    DepthOpt,
+    EngineOpt,
+    ForceOpt,
+    JsonOpt,
+    OnlyOpt,
+    RemoteCodeOpt,
+    WorkspaceOpt,
+)
 from autoadapter.cli.output import Out
 
 if TYPE_CHECKING:
@@ -16,6 +25,7 @@ def test(
     only: OnlyOpt = None,
     case: CaseOpt = None,
     engine_python: EngineOpt = None,
+    trust_remote_code: RemoteCodeOpt = False,
     force: ForceOpt = False,
     json: JsonOpt = False,
 ) -> None:
@@ -36,7 +46,9 @@ def test(
     out = Out(as_json=json)
     settings = {"depth": choose(Depth, depth, "depth"), "only": tuple(only or ()), "test_cases": tuple(case or ())}
     opened = current_workspace(workspace)
-    with pipeline(opened, out, "test", engine_python=engine_python, force=force, **settings) as stages:
+    with pipeline(
+        opened, out, "test", engine_python=engine_python, trust_remote_code=trust_remote_code, force=force, **settings
+    ) as stages:
         outcome = stages.test()
     say_if_skipped(out, outcome)
     if json:
@@ -50,7 +62,7 @@ def test(
 
 def show_report(out: Out, report: "VerificationReport") -> None:
     """One line a check."""
-    out.heading(f"{'passed' if report.passed else 'FAILED'}: depth {report.depth}, route {report.route}")
+    out.heading(f"{'Passed' if report.passed else 'NOT PASSED'} at depth {report.depth}, route {report.route}")
     rows = [(check.name, check.status.value, f"{check.seconds:.0f} s", check.reason) for check in report.checks]
     out.table(("check", "status", "took", "what was seen"), rows, status_column=1)
     out.findings(report.findings)

@@ -18,12 +18,12 @@ def require_servable(profile: ModelProfile, request: PlanRequest) -> None:
     _by_verdict(profile, request)
     refused = [finding for finding in profile.findings if _refuses(finding, profile, request)]
     if refused:
+        codes = ", ".join(finding.code for finding in refused)
         said = " ".join(finding.message for finding in refused)
+        hints = [finding.hint for finding in refused if finding.hint]
+        message = f"The files of {profile.ref.name} cannot be served ({codes}): {said}"
         raise UnsupportedModelError(
-            f"The files of {profile.ref.name} cannot be served ({', '.join(finding.code for finding in refused)}): {said}",
-            hint=next(
-                (finding.hint for finding in refused if finding.hint), "autoadapter analyze MODEL shows the profile"
-            ),
+            message, hint=hints[0] if hints else "Take the files anew from where they came from."
         )
 
 
@@ -36,10 +36,8 @@ def _by_verdict(profile: ModelProfile, request: PlanRequest) -> None:
         message = f"{name} does not run on a CPU with vLLM {verdict.vllm_version}: {verdict.reason}"
         raise UnsupportedModelError(message, hint="autoadapter generate --hardware NAME plans for a GPU")
     if verdict.route in WRITTEN_CODE:
-        message = (
-            f"{name} needs model code (route {verdict.route}), which this AutoAdapter does not write: {verdict.reason}"
-        )
-        raise UnsupportedModelError(message, hint=ANOTHER_VERSION)
+        lack = f"{name} needs model code (route {verdict.route}), which this AutoAdapter does not write"
+        raise UnsupportedModelError(f"{lack}: {verdict.reason}", hint=ANOTHER_VERSION)
 
 
 def _refuses(finding: Finding, profile: ModelProfile, request: PlanRequest) -> bool:

@@ -35,7 +35,7 @@ class KvCost:
     def longest(self, pool: int, block: int) -> int | None:
         """Tokens of the longest request that a pool of bytes holds, in whole blocks; None when there is no limit."""
         alike = max(0, pool) // ((self.whole + self.sliding) * block) * block
-        if alike <= self.held or not self.sliding:
+        if alike < self.held or not self.sliding:
             return alike
         if not self.whole:
             return None

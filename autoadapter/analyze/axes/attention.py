@@ -112,6 +112,7 @@ def _findings(evidence: Evidence, traits: AttentionTraits, kinds: LayerKinds) ->
         _wrong_width(evidence, traits),
         _varying(evidence),
         _indexer(evidence),
+        _compressed(evidence),
         _unknown_layers(kinds, config.texts("layer_types", "layers_block_type")),
     )
     return tuple(finding for finding in checks if finding is not None)
@@ -193,6 +194,16 @@ def _indexer(evidence: Evidence) -> Finding | None:
     return Finding(
         code="attention.indexer", level=Level.INFO, message=message, source=evidence.language.source("index_head_dim")
     )
+
+
+def _compressed(evidence: Evidence) -> Finding | None:
+    """DeepSeek-V4 keeps one entry for several tokens in some layers."""
+    if evidence.language.found("compress_ratios") is None:
+        return None
+    message = "Some layers compress their KV cache (compress_ratios); the KV bytes shown are an upper bound."
+    hint = "Plan the context by what vLLM prints at its start."
+    source = evidence.language.source("compress_ratios")
+    return Finding(code="attention.compressed", level=Level.WARNING, message=message, hint=hint, source=source)
 
 
 def _unknown_layers(kinds: LayerKinds, names: tuple[str, ...] | None) -> Finding | None:

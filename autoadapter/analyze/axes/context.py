@@ -9,6 +9,7 @@ from autoadapter.analyze.config import Config
 from autoadapter.analyze.reading import Evidence, Reading
 from autoadapter.analyze.rope_parameters import rope_parameters, stretches_context
 from autoadapter.artifacts import Finding, Level
+from autoadapter.errors import BrokenCheckpointError
 
 KEYS = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
@@ -48,6 +49,9 @@ def _scaled(config: Config, stated: int, model_type: str) -> tuple[int, Finding 
             return _longrope(config, stated)
         if stretches_context(kind) and factor != 1.0 and "gemma3" not in model_type:
             length = int(stated * factor)
+            if not 1 <= length < 2**31:
+                problem = f"{kind} scaling by {factor:g} makes {length} tokens of {stated}, no context at all"
+                raise BrokenCheckpointError(parameters.file, problem, hint="Mend factor in the file.")
             message = f"{kind} scaling by {factor:g} stretches {stated} tokens to {length}."
             return length, Finding(
                 code="context.scaled", level=Level.INFO, message=message, source=parameters.source("factor")

@@ -10,11 +10,16 @@ from autoadapter.artifacts.model_profile import EmbeddingTraits
 EMBEDDING = (
     r"(embed_tokens|word_embeddings|wte|embed_in|embeddings|tok_embeddings|embed_tokens_extend|token_embd)\.weight$"
 )
+VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab")
 TIED_BY_DEFAULT = {
     "gpt2", "opt", "bloom", "gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "falcon", "mpt",
-    "gpt_neo", "cohere", "cohere2", "gpt_bigcode", "mamba", "starcoder2",
+    "gpt_neo", "cohere", "cohere2", "gpt_bigcode", "mamba", "starcoder2", "lfm2", "lfm2_moe", "smollm3", "jetmoe",
+    "falcon_mamba", "zamba", "zamba2", "minicpm3", "vaultgemma", "ernie4_5", "ernie4_5_moe", "gemma3n_text",
+    "recurrent_gemma", "granite_swa",
 }  # fmt: skip
 """Families whose config class ties by default when the file does not say (transformers 5)."""
+TIE = ("tie_embedding", "tie_word_embeddings")
+"""LFM2's own word comes first, as in its config class."""
 
 
 def read_embedding(evidence: Evidence) -> Reading:
@@ -22,11 +27,11 @@ def read_embedding(evidence: Evidence) -> Reading:
     config = evidence.language
     stored = evidence.checkpoint.find(EMBEDDING)
     rows = stored.shape[0] if stored and len(stored.shape) == 2 else None
-    vocab = config.integer("vocab_size", "padded_vocab_size", "n_vocab") or rows or 0
+    vocab = config.integer(*VOCABULARY) or rows or 0
     tied, why = is_tied(evidence)
     traits = EmbeddingTraits(vocab_size=vocab, hidden_size=config.integer(*HIDDEN) or 0, tied=tied)
     sources = {
-        "vocab_size": config.source("vocab_size", "padded_vocab_size", "n_vocab"),
+        "vocab_size": config.source(*VOCABULARY),
         "hidden_size": config.source(*HIDDEN),
         "tied": why,
     }
@@ -37,13 +42,19 @@ def read_embedding(evidence: Evidence) -> Reading:
 def is_tied(evidence: Evidence) -> tuple[bool, str]:
     """Whether the head shares the embedding, and who says so."""
     for config in (evidence.language, evidence.root):
-        said = config.flag("tie_word_embeddings")
+        said = config.flag(*TIE)
         if said is not None:
-            return said, config.source("tie_word_embeddings")
+            return said, config.source(*TIE)
     if evidence.checkpoint.tensors:
         has_head = any(map(is_head, evidence.checkpoint.tensors))
         return not has_head, f"tensor lm_head.weight is {'there' if has_head else 'absent'}"
-    return evidence.model_type in TIED_BY_DEFAULT, evidence.language.source("tie_word_embeddings")
+    return evidence.model_type in TIED_BY_DEFAULT, _default_tie(evidence)
+
+
+def _default_tie(evidence: Evidence) -> str:
+    source = evidence.language.source("tie_word_embeddings")
+    tied = evidence.model_type in TIED_BY_DEFAULT
+    return f"{source}; the default of {evidence.model_type}" if tied else source
 
 
 def _rows(stored: TensorInfo | None, vocab: int) -> Finding | None:

@@ -55,8 +55,18 @@ def read_mlp(evidence: Evidence) -> Reading:
 def _width(config: Config) -> int | None:
     stated = config.integer(*WIDTH)
     if stated is not None:
-        return stated
+        return _adjusted(config, stated)
     hidden = config.integer(*HIDDEN)
     if hidden is None or config.text("model_type") not in FOUR_TIMES:
         return None
     return int(hidden * (config.number("expansion_ratio", "ffn_hidden_size_ratio") or 4))
+
+
+def _adjusted(config: Config, stated: int) -> int:
+    """LFM2 takes two thirds of its width and rounds up (transformers 5.19 `Lfm2MLP`), unless told not to."""
+    if config.text("model_type") != "lfm2" or config.flag("block_auto_adjust_ff_dim") is False:
+        return stated
+    factor = config.number("block_ffn_dim_multiplier")
+    multiple = config.integer("block_multiple_of") or 256
+    width = int((1.0 if factor is None else factor) * int(2 * stated / 3))
+    return -(-width // multiple) * multiple

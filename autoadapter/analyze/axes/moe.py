@@ -23,33 +23,47 @@ SHARED_WIDTH = (
     "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim",
     "shared_intermediate_size",
 )  # fmt: skip
+SIGMOID = {
+    "afmoe", "axk1", "axk2", "deepseek_v3", "deepseek_v32", "dots1", "exaone_moe", "glm4_moe", "glm4_moe_lite",
+    "glm4v_moe", "glm4v_moe_text", "glm_moe_dsa", "hy_v3", "kimi_k2", "kimi_linear", "lfm2_moe", "llama4",
+    "llama4_text", "mimo_v2_flash", "minimax_m2", "nemotron_h", "solar_open",
+}  # fmt: skip
+"""Families whose router takes a sigmoid whatever the config says of it: their modelling files in transformers 5.19."""
 SCORING = ("scoring_func", "score_func", "score_function", "moe_router_activation_func", "moe_router_score_function")
 
 
 def read_moe(evidence: Evidence) -> Reading:
     """MoE traits; None for a dense model (`num_experts` of 0, 1 or null is dense)."""
     config = evidence.language
-    experts = config.integer(*EXPERTS) or _experts_of_blocks(config)
+    experts, key = expert_count(config)
     if experts <= 1:
         return Reading("moe", None, {"": config.source(*EXPERTS)})
     top_k = config.integer(*TOP_K)
+    scoring, scored_by = _scoring(evidence)
     traits = MoeTraits(
         num_experts=experts,
         num_experts_per_tok=top_k or 1,
         moe_intermediate_size=config.integer(*WIDTH) or 0,
         num_shared_experts=_shared(config),
         num_dense_layers=_dense_layers(config),
-        scoring=_scoring(evidence),
+        scoring=scoring,
         latent_size=config.integer("moe_latent_size", "routed_expert_hidden_size"),
     )
     sources = {
-        "num_experts": config.source(*EXPERTS),
+        "num_experts": config.source(key),
         "num_experts_per_tok": config.source(*TOP_K),
         "moe_intermediate_size": config.source(*WIDTH),
         "num_shared_experts": config.source(*SHARED, *SHARED_WIDTH),
-        "scoring": config.source(*SCORING),
+        "scoring": scored_by,
     }
     return Reading("moe", traits, sources, () if top_k else (_no_top_k(config),))
+
+
+def expert_count(config: Config) -> tuple[int, str]:
+    """Routed experts of a layer and the key that says so; a key that says 0 does not hide another."""
+    counts = {key: config.integer(key) or 0 for key in EXPERTS}
+    key = next((key for key in EXPERTS if counts[key]), config.found(*EXPERTS) or EXPERTS[0])
+    return counts[key] or _experts_of_blocks(config), key
 
 
 def _experts_of_blocks(config: Config) -> int:
@@ -81,13 +95,17 @@ def _dense_layers(config: Config) -> int:
     return len(only_mlp) if only_mlp else first or 0
 
 
-def _scoring(evidence: Evidence) -> str:
-    """What the config says; else a stored correction bias gives DeepSeek's sigmoid away."""
-    stated = evidence.language.text(*SCORING)
+def _scoring(evidence: Evidence) -> tuple[str, str]:
+    """What the config says, else what the family or a stored correction bias gives away, and where that is from."""
+    config = evidence.language
+    stated = config.text(*SCORING)
     if stated:
-        return stated
-    biased = evidence.checkpoint.has(r"e_score_correction_bias$|exp_probs_b\.bias$")
-    return "sigmoid" if biased else "softmax"
+        return stated, config.source(*SCORING)
+    if evidence.model_type in SIGMOID:
+        return "sigmoid", f"{config.source('model_type')} ({evidence.model_type} routes by sigmoid)"
+    if evidence.checkpoint.has(r"e_score_correction_bias$|exp_probs_b\.bias$"):
+        return "sigmoid", "tensor names (a correction bias is stored)"
+    return "softmax", f"{config.source(*SCORING)}; the default of most families"
 
 
 def _no_top_k(config: Config) -> Finding:

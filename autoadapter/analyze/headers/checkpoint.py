@@ -48,14 +48,14 @@ class Checkpoint:
     findings: tuple[Finding, ...] = ()
 
     @cached_property
-    def _language(self) -> tuple[str, ...]:
+    def language(self) -> tuple[str, ...]:
         """Names of the language model's tensors: other modalities' towers have norms and biases of their own."""
         return tuple(name for name in self.tensors if not OTHER_TOWERS.search(name))
 
     @cached_property
     def _kinds(self) -> frozenset[str]:
         """The same with every number made 0: a hundred thousand expert tensors are a few dozen kinds."""
-        return frozenset(NUMBER.sub("0", name) for name in self._language)
+        return frozenset(NUMBER.sub("0", name) for name in self.language)
 
     def has(self, pattern: str) -> bool:
         """Whether any tensor of the language model matches, its numbers read as 0."""
@@ -66,7 +66,7 @@ class Checkpoint:
         matcher = re.compile(pattern)
         if not self.has(pattern):
             return None
-        return next((self.tensors[name] for name in self._language if matcher.search(name)), None)
+        return next((self.tensors[name] for name in self.language if matcher.search(name)), None)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import json
 
 from pydantic import JsonValue
 
@@ -115,11 +114,21 @@ def _fast_kind(document: dict[str, JsonValue]) -> TokenizerKind:
     kind = model.get("type") if isinstance(model, dict) else None
     if kind is None and isinstance(model, dict):
         kind = "BPE" if "merges" in model else "Unigram" if isinstance(model.get("vocab"), list) else "WordPiece"
-    steps = json.dumps([document.get("pre_tokenizer"), document.get("decoder")])
     kinds: dict[str, TokenizerKind] = {"WordPiece": "wordpiece", "Unigram": "unigram", "WordLevel": "custom"}
     if kind == "BPE":
-        return "bpe-byte-level" if '"ByteLevel"' in steps else "bpe"
+        return "bpe-byte-level" if _mentions(document, "ByteLevel", "pre_tokenizer", "decoder") else "bpe"
     return kinds.get(str(kind), "custom")
+
+
+def _mentions(document: dict[str, JsonValue], word: str, *keys: str) -> bool:
+    """Whether a text stands anywhere below the keys, however deep."""
+    left = [document.get(key) for key in keys]
+    while left:
+        item = left.pop()
+        if item == word:
+            return True
+        left += item if isinstance(item, list) else item.values() if isinstance(item, dict) else ()
+    return False
 
 
 def _tekken(evidence: Evidence, present: tuple[str, ...]) -> TokenizerFacts:

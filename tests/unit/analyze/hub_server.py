@@ -2,8 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
@@ -19,6 +19,8 @@ class HubServer:
         self.license = license_name
         self.refuse: tuple[int, str] | None = None
         self.ranges = True
+        self.wire: dict[str, Callable[[], Iterator[bytes]]] = {}
+        """End of a path → the bytes of the whole answer, head and all, sent until the client has had enough."""
         self.served: dict[str, int] = {}
         self.authorization: set[str | None] = set()
         self.url = ""
@@ -47,11 +49,13 @@ class HubServer:
 
     def file(self, name: str, span: str | None) -> tuple[int, dict[str, str], bytes]:
         data, status = self.files[name], 200
+        headers: dict[str, str] = {}
         if span is not None and self.ranges:
             first, _, last = span.removeprefix("bytes=").partition("-")
+            headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
             data, status = data[int(first) : int(last) + 1], 206
         self.served[name] = self.served.get(name, 0) + len(data)
-        return status, {}, data
+        return status, headers, data
 
 
 @contextmanager
@@ -60,6 +64,10 @@ def serving(hub: HubServer) -> Iterator[HubServer]:
         def do_GET(self) -> None:
             hub.authorization.add(self.headers.get("Authorization"))
             path = unquote(urlsplit(self.path).path)
+            raw = next((raw for end, raw in hub.wire.items() if path.endswith(end)), None)
+            if raw is not None:
+                self.send_raw(raw())
+                return
             status, headers, data = hub.answer(path, self.headers.get("Range"))
             self.send_response(status)
             for name, value in headers.items():
@@ -67,6 +75,13 @@ def serving(hub: HubServer) -> Iterator[HubServer]:
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+
+        def send_raw(self, chunks: Iterator[bytes]) -> None:
+            self.close_connection = True
+            with suppress(OSError):
+                for chunk in chunks:
+                    self.wfile.write(chunk)
+                    self.wfile.flush()
 
         def log_message(self, format: str, *arguments: object) -> None:
             """Quiet."""

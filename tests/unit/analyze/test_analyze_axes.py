@@ -408,7 +408,7 @@ def test_experts(
     profile: Reader, _: str, config: dict[str, JsonValue], expected: tuple[int, int, int, int, int, str] | None
 ) -> None:
     found = profile(**(LLAMA_8B | config)).moe
-    assert (found and tuple(found.model_dump().values())) == expected
+    assert (found and tuple(found.model_dump().values())[:6]) == expected
 
 
 ROPE: list[tuple[str, dict[str, JsonValue], tuple[float, str, float | None, float] | None]] = [

@@ -1,5 +1,6 @@
 """What `MODEL` means, and what is said when it means nothing."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -123,9 +124,19 @@ def test_digest_reads_headers_and_not_weights(tmp_path: Path, name: str, data: b
 def test_digest_does_not_read_weights(tmp_path: Path) -> None:
     data = safetensors_bytes(LLAMA_SHAPES)
     folder = write_model(tmp_path / "m", files={"model.safetensors": data})
-    first = input_digest(resolve_model(str(folder)))
+    first, then = input_digest(resolve_model(str(folder))), (folder / "model.safetensors").stat().st_mtime_ns
     (folder / "model.safetensors").write_bytes(data[:-4] + b"abcd")
+    os.utime(folder / "model.safetensors", ns=(then, then))
     assert input_digest(resolve_model(str(folder))) == first
+
+
+def test_digest_notices_weights_changed_in_place(tmp_path: Path) -> None:
+    data = safetensors_bytes(LLAMA_SHAPES)
+    folder = write_model(tmp_path / "m", files={"model.safetensors": data})
+    first, then = input_digest(resolve_model(str(folder))), (folder / "model.safetensors").stat().st_mtime_ns
+    (folder / "model.safetensors").write_bytes(data[:-4] + b"abcd")
+    os.utime(folder / "model.safetensors", ns=(then, then + 1_000_000_000))
+    assert input_digest(resolve_model(str(folder))) != first
 
 
 def test_model_that_is_gone(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from autoadapter.artifacts import ModelProfile
-from autoadapter.artifacts.model_profile import MlpTraits, QuantizationTraits
+from autoadapter.artifacts.model_profile import AttentionTraits, MlpTraits, MoeTraits, QuantizationTraits
 from autoadapter.plan.legality import Layout, block_refusal, expert_split_refusal, layouts, tensor_refusal
 from tests.unit.plan.sketches import llama_8b, llama_70b, mla_16b, qwen3_14b, qwen3_30b, smollm2
 
@@ -52,6 +52,34 @@ def test_experts_that_cannot_be_sliced_stay_whole() -> None:
     legal, _ = layouts(quantized, 8)
     assert Layout(tensor=8, expert_parallel=True) in legal
     assert Layout(tensor=2) in legal
+
+
+def minimax() -> ModelProfile:
+    """MiniMax-M2: `intermediate_size` is the experts' width, and blocks of 128 straddle an eighth of it."""
+    attention = AttentionTraits(kind="gqa", num_layers=62, num_attention_heads=48, num_key_value_heads=8, head_dim=128)
+    return qwen3_30b().model_copy(
+        update={
+            "attention": attention,
+            "mlp": MlpTraits(intermediate_size=1536, activation="silu", gated=True),
+            "moe": MoeTraits(num_experts=256, num_experts_per_tok=8, moe_intermediate_size=1536),
+            "quantization": QuantizationTraits(method="fp8", bits=8, group_size=128, source="a test"),
+        }
+    )
+
+
+def test_without_dense_layers_only_experts_have_a_width() -> None:
+    legal, refused = layouts(minimax(), 8)
+    assert refused == {}
+    assert Layout(tensor=8, expert_parallel=True) in legal
+    odd = minimax().model_copy(update={"mlp": MlpTraits(intermediate_size=1537, activation="silu", gated=True)})
+    assert tensor_refusal(odd, 8) is None
+
+
+def test_dense_layers_beside_experts_must_divide() -> None:
+    moe = minimax().moe
+    assert moe is not None
+    mixed = minimax().model_copy(update={"moe": moe.model_copy(update={"num_dense_layers": 1})})
+    assert block_refusal(mixed, 8) == "its quantization groups of 128 straddle shards of 192"
 
 
 def test_refusals_name_powers_of_two_and_legal_sizes_use_all_devices() -> None:

@@ -279,3 +279,46 @@ def test_wrong_answers_are_a_blocker() -> None:
 def test_an_option_that_the_version_lacks_stops_the_plan() -> None:
     with pytest.raises(AutoadapterError, match=r"--shutdown-timeout exists since vLLM 0\.18\.0"):
         make_plan(smollm2(), wish(CPU, vllm_version="0.17.1"))
+
+
+def test_min_mem_leaves_the_rest_of_a_gpu_free() -> None:
+    plan = make_plan(llama_8b(), wish(gpu("h200"), Strategy.MIN_MEM))
+    share, memory = plan.setting("gpu-memory-utilization"), plan.memory
+    assert isinstance(share, float)
+    assert share == round(share, 2) < 0.2
+    workload = 16 * 1280 * memory.kv_bytes_per_token
+    fixed = memory.weight_bytes + memory.overhead_bytes
+    assert memory.kv_pool_bytes == int(memory.device_bytes * share) - fixed >= workload
+    assert (share - 0.01) * memory.device_bytes < (fixed + workload) * 1.1 <= share * memory.device_bytes
+    setting = next(setting for setting in plan.settings if setting.flag == "gpu-memory-utilization")
+    assert "min_mem takes no more than it needs" in setting.why
+    assert plan.findings == ()
+
+
+def test_min_mem_holds_one_request_of_full_length() -> None:
+    plan = make_plan(llama_8b(), wish(gpu("h200"), Strategy.MIN_MEM, max_model_len=131_072))
+    assert plan.memory.kv_tokens >= 131_072
+    assert plan.memory.max_concurrency < 1.5
+
+
+def test_min_mem_never_takes_more_than_the_default() -> None:
+    plan = make_plan(llama_8b(), wish(gpu("l4"), Strategy.MIN_MEM, workload=Workload(concurrency=500)))
+    assert plan.setting("gpu-memory-utilization") == 0.92
+
+
+@pytest.mark.parametrize("strategy", [Strategy.MAX_PERF, Strategy.BALANCED])
+def test_other_strategies_take_vllms_share(strategy: Strategy) -> None:
+    assert make_plan(llama_8b(), wish(gpu("h200"), strategy)).setting("gpu-memory-utilization") == 0.92
+
+
+def test_the_users_share_beats_the_frugal_one() -> None:
+    args: dict[str, bool | int | float | str] = {"gpu-memory-utilization": 0.5}
+    plan = make_plan(llama_8b(), wish(gpu("h200"), Strategy.MIN_MEM, engine_args=args))
+    assert plan.setting("gpu-memory-utilization") == 0.5
+    assert plan.memory.kv_pool_bytes > 40 * GIB
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.95, []), (0.96, [Level.WARNING])])
+def test_a_share_that_leaves_no_slack_is_warned_of(share: float, expected: list[Level]) -> None:
+    plan = make_plan(llama_8b(), wish(gpu("h200"), engine_args={"gpu-memory-utilization": share}))
+    assert [finding.level for finding in plan.findings if finding.code == "plan.high-utilization"] == expected
