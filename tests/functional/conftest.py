@@ -13,11 +13,11 @@ import pytest
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
-    "hidden_size": 64,
+    "hidden_size": 128,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
-    "intermediate_size": 128,
+    "intermediate_size": 256,
     "vocab_size": 256,
     "max_position_embeddings": 512,
     "rms_norm_eps": 1e-5,
@@ -58,24 +58,39 @@ def write_safetensors(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> None
 
 def llama_shapes() -> dict[str, tuple[int, ...]]:
     """Every tensor of the tiny Llama in `CONFIG`."""
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (256, 64), "model.norm.weight": (64,)}
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (256, 128), "model.norm.weight": (128,)}
     for layer in range(2):
         prefix = f"model.layers.{layer}."
-        shapes |= {prefix + f"{name}.weight": (64,) for name in ("input_layernorm", "post_attention_layernorm")}
-        shapes |= {prefix + "self_attn.q_proj.weight": (64, 64), prefix + "self_attn.o_proj.weight": (64, 64)}
-        shapes |= {prefix + f"self_attn.{name}_proj.weight": (32, 64) for name in ("k", "v")}
-        shapes |= {prefix + f"mlp.{name}_proj.weight": (128, 64) for name in ("gate", "up")}
-        shapes |= {prefix + "mlp.down_proj.weight": (64, 128)}
+        shapes |= {prefix + f"{name}.weight": (128,) for name in ("input_layernorm", "post_attention_layernorm")}
+        shapes |= {prefix + "self_attn.q_proj.weight": (128, 128), prefix + "self_attn.o_proj.weight": (128, 128)}
+        shapes |= {prefix + f"self_attn.{name}_proj.weight": (64, 128) for name in ("k", "v")}
+        shapes |= {prefix + f"mlp.{name}_proj.weight": (256, 128) for name in ("gate", "up")}
+        shapes |= {prefix + "mlp.down_proj.weight": (128, 256)}
     return shapes
+
+
+def write_tiny_model(folder: Path) -> Path:
+    """A checkpoint that is whole in every part that files can tell: config, weights, tokenizer."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    write_safetensors(folder / "model.safetensors", llama_shapes())
+    special = [{"id": number, "content": text, "special": True} for number, text in enumerate(("<unk>", "<s>", "</s>"))]
+    vocabulary = {row["content"]: row["id"] for row in special} | {f"t{number}": number for number in range(3, 256)}
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    tokenizer = {
+        "version": "1.0",
+        "added_tokens": [{**row, **plain} for row in special],
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": [], "unk_token": "<unk>"},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    roles = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(roles))
+    return folder
 
 
 @pytest.fixture
 def tiny_model(tmp_path: Path) -> Path:
-    folder = tmp_path / "tiny-llama"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    write_safetensors(folder / "model.safetensors", llama_shapes())
-    return folder
+    return write_tiny_model(tmp_path / "tiny-llama")
 
 
 @pytest.fixture

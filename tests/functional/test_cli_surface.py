@@ -61,8 +61,10 @@ def test_json_is_one_document_and_words_go_to_stderr(autoadapter: Command, tiny_
     assert answer.code == 0, answer.err
     profile = json.loads(answer.out)
     assert profile["architecture"] == "LlamaForCausalLM"
-    assert profile["tensors"]["parameters"] == 256 * 64 + 64 + 2 * (2 * 64 + 2 * 64 * 64 + 2 * 32 * 64 + 3 * 128 * 64)
-    assert profile["memory"]["kv_bytes_per_token"] == 2 * 2 * 2 * 16 * 2
+    assert profile["tensors"]["parameters"] == 256 * 128 + 128 + 2 * (
+        2 * 128 + 2 * 128 * 128 + 2 * 64 * 128 + 3 * 256 * 128
+    )
+    assert profile["memory"]["kv_bytes_per_token"] == 2 * 2 * 2 * 32 * 2
     plan = json.loads(autoadapter("generate", "-w", "ws", "--json").out)
     assert all(setting["why"] and setting["source"] for setting in plan["settings"])
 

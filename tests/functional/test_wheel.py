@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.conftest import CONFIG, llama_shapes, write_safetensors
+from tests.functional.conftest import write_tiny_model
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(600)
@@ -63,10 +63,7 @@ def test_light_commands_work_and_heavy_ones_name_their_extra(installed: Path, tm
     def call(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([installed, *words], cwd=tmp_path, capture_output=True, text=True)
 
-    model = tmp_path / "tiny"
-    model.mkdir()
-    (model / "config.json").write_text(json.dumps(CONFIG))
-    write_safetensors(model / "model.safetensors", llama_shapes())
+    write_tiny_model(tmp_path / "tiny")
     assert call("--help").returncode == 0
     analyzed = call("analyze", "tiny", "-w", "ws")
     assert analyzed.returncode == 0, analyzed.stderr

@@ -31,7 +31,8 @@ NOT_PARAMETERS = re.compile(
 OTHER_TOWERS = re.compile(
     r"(^|\.)(vision|visual|vit|image|img|audio|speech|video|talker|token2wav|code2wav|mm_|multi_modal)\w*\."
 )
-NUMBER = re.compile(r"\d+")
+NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
+"""A whole part of a name: `layers.7.`, and not the 1 of `fc1`."""
 PACKED_32 = re.compile(r"\.(qweight|weight_packed)$")
 PACKED_NIBBLES = re.compile(r"(_blocks|\.weight|weight_packed|_proj)$")
 
@@ -54,15 +55,15 @@ class Checkpoint:
 
     @cached_property
     def _kinds(self) -> frozenset[str]:
-        """The same with every number made 0: a hundred thousand expert tensors are a few dozen kinds."""
+        """The same with every index made 0: a hundred thousand expert tensors are a few dozen kinds."""
         return frozenset(NUMBER.sub("0", name) for name in self.language)
 
     def has(self, pattern: str) -> bool:
-        """Whether any tensor of the language model matches, its numbers read as 0."""
+        """Whether any tensor of the language model matches, its indices read as 0."""
         return any(map(re.compile(pattern).search, self._kinds))
 
     def find(self, pattern: str) -> TensorInfo | None:
-        """The first tensor of the language model whose name matches; numbers in `pattern` other than 0 match none."""
+        """The first tensor of the language model whose name matches; indices in `pattern` other than 0 match none."""
         matcher = re.compile(pattern)
         if not self.has(pattern):
             return None

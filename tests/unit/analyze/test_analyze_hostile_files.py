@@ -1,4 +1,4 @@
-"""Files that mean harm: pickles that hang, YAML bombs, texts that cannot be written, doubled and overlapping tensors."""
+"""Files that mean harm: pickles that hang, YAML bombs, texts that cannot be written, tensors that overlap."""
 
 import json
 import os
@@ -70,7 +70,8 @@ def test_tensor_beyond_its_storage() -> None:
 
 @pytest.mark.timeout(20)
 def test_yaml_bomb_in_the_readme(tmp_path: Path) -> None:
-    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40)), "license: *a39"]
+    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 40))]
+    lines += ["license: other", "license_name: *a39"]
     folder = write_model(tmp_path / "m", files=WEIGHTS | {"README.md": "---\n" + "\n".join(lines) + "\n---\n"})
     assert profile(folder).license is None
 
@@ -106,7 +107,7 @@ def test_half_of_a_surrogate_pair(tmp_path: Path, name: str, text: str) -> None:
     folder = write_model(tmp_path / "m", files=WEIGHTS)
     (folder / name).write_text(text)
     try:
-        assert "\ufffd" in profile(folder).to_json()
+        profile(folder).to_json().encode()
     except UserError as error:
         str(error).encode()
 
@@ -128,7 +129,7 @@ def test_file_name_that_is_no_text(tmp_path: Path) -> None:
         profile(folder)
 
 
-@pytest.mark.parametrize("number", ["²", "-1", "١", "9" * 5000])
+@pytest.mark.parametrize("number", ["²", "-1", "\u0661", "9" * 5000])
 def test_added_token_whose_number_is_none(tmp_path: Path, number: str) -> None:
     config = {"added_tokens_decoder": {number: {"content": "<x>"}}, "eos_token": "<x>"}
     files = WEIGHTS | {"vocab.json": '{"a": 0}', "tokenizer_config.json": json.dumps(config)}
@@ -165,7 +166,7 @@ def test_json_of_another_kind(tmp_path: Path, text: str, word: str) -> None:
 
 @pytest.mark.parametrize("said", ["LlamaForCausalLM", {"a": 1}, [1], 7])
 def test_architectures_of_another_kind(tmp_path: Path, said: JsonValue) -> None:
-    with pytest.raises(BrokenCheckpointError, match="architectures is a JSON .*, not a list of class names"):
+    with pytest.raises(BrokenCheckpointError, match=r"architectures is a JSON .*, not a list of class names"):
         profile(write_model(tmp_path / "m", {"architectures": said}))
 
 
@@ -184,7 +185,7 @@ def test_shard_that_is_a_broken_link(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", files={"model.safetensors.index.json": index})
     (folder / "a.safetensors").symlink_to("gone")
     with pytest.raises(
-        BrokenCheckpointError, match="names the shard a.safetensors, and the file is a broken symbolic link"
+        BrokenCheckpointError, match=r"names the shard a.safetensors, and the file is a broken symbolic link"
     ):
         profile(folder)
 

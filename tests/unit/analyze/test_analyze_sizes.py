@@ -59,7 +59,7 @@ def test_impossible_size(tmp_path: Path, key: str, value: JsonValue) -> None:
 
 @pytest.mark.parametrize("factor", [0, -2, 1e-9, 1e300, float("inf"), float("nan")])
 def test_impossible_rope_factor(tmp_path: Path, factor: float) -> None:
-    with pytest.raises(BrokenCheckpointError, match="factor|scaling by|inf"):
+    with pytest.raises(BrokenCheckpointError, match=r"factor|scaling by|inf"):
         profile(tmp_path / "m", {"rope_scaling": {"rope_type": "linear", "factor": factor}})
 
 
@@ -95,6 +95,7 @@ def test_layers(tmp_path: Path, _: str, config: dict[str, JsonValue], shapes: Sh
 
 
 QUERY = "model.layers.0.self_attn.q_proj.weight"
+LFM2: dict[str, JsonValue] = {"model_type": "lfm2", "intermediate_size": 900}
 GATE = "model.layers.0.mlp.gate_proj.weight"
 WIDTHS: list[tuple[str, dict[str, JsonValue], Shapes, str | None]] = [
     ("q fits", {}, {QUERY: (256, 8)}, None),
@@ -102,16 +103,16 @@ WIDTHS: list[tuple[str, dict[str, JsonValue], Shapes, str | None]] = [
     ("q differs", {}, {QUERY: (320, 8)}, "q_proj.weight has 320 rows, and the config says 4 heads of 64"),
     ("q of MLA", {"kv_lora_rank": 16, "qk_rope_head_dim": 8}, {QUERY: (320, 8)}, None),
     ("q of its own kind by layer", {"swa_head_dim": 32}, {QUERY: (320, 8)}, None),
-    ("gate differs", {}, {GATE: (24, 8)}, "gate_proj.weight has 24 rows, and config.json:intermediate_size makes it 16"),
+    ("gate differs", {}, {GATE: (24, 8)}, "24 rows, and config.json:intermediate_size makes it 16"),
     ("gate by layer", {"intermediate_size": [24, 16]}, {GATE: (24, 8)}, None),
-    ("lfm2 adjusts", {"model_type": "lfm2", "intermediate_size": 900}, {"model.layers.0.feed_forward.w1.weight": (768, 8)}, None),
+    ("lfm2 adjusts", LFM2, {"model.layers.0.feed_forward.w1.weight": (768, 8)}, None),
     (
         "lfm2 does not fit",
-        {"model_type": "lfm2", "intermediate_size": 900, "block_auto_adjust_ff_dim": False},
+        LFM2 | {"block_auto_adjust_ff_dim": False},
         {"model.layers.0.feed_forward.w1.weight": (768, 8)},
         "w1.weight has 768 rows, and config.json:intermediate_size makes it 900",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("_", "config", "shapes", "sentence"), WIDTHS, ids=[row[0] for row in WIDTHS])
@@ -197,3 +198,15 @@ def test_compressed_cache_is_an_upper_bound(tmp_path: Path) -> None:
     found = profile(tmp_path / "m", {"compress_ratios": [0, 4, 128]})
     told = next(one for one in found.findings if one.code == "attention.compressed")
     assert told.level is Level.WARNING and told.source == "config.json:compress_ratios"
+
+
+@pytest.mark.parametrize(
+    ("name", "gated", "bias"),
+    [
+        ("model.layers.0.block_sparse_moe.experts.3.w1.weight", True, False),
+        ("model.decoder.layers.0.mlp.fc1.bias", False, True),
+    ],
+)
+def test_digits_that_belong_to_a_name(tmp_path: Path, name: str, gated: bool, bias: bool) -> None:
+    found = profile(tmp_path / "m", {}, {"model.embed_tokens.weight": (10, 8), name: (16,)})
+    assert found.mlp is not None and (found.mlp.gated, found.mlp.bias) == (gated, bias)

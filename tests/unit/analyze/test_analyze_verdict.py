@@ -160,7 +160,7 @@ def test_gguf_of_an_unknown_architecture(tmp_path: Path) -> None:
     assert found.verdict.reason == (
         "transformers cannot turn the GGUF architecture 'rwkv6' into a checkpoint that vLLM serves."
     )
-    assert found.attention.num_layers == 2
+    assert found.attention.num_layers == 1
 
 
 def test_gguf_profile(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_gguf_profile(tmp_path: Path) -> None:
     found = analyze(resolve_model(str(tmp_path / "m.gguf")), vllm_version="0.32.0", platform="cuda")
     assert (found.architecture, found.model_type, found.max_model_len) == ("LlamaForCausalLM", "llama", 256)
     attention = found.attention
-    assert (attention.kind, attention.num_layers, attention.head_dim) == ("gqa", 2, 16)
+    assert (attention.kind, attention.num_layers, attention.head_dim) == ("gqa", 1, 16)
     assert found.embedding.tied and found.embedding.vocab_size == 4
     assert found.tokenizer.kind == "gguf" and found.tokenizer.stop_token_ids == (1,)
     assert found.tokenizer.chat_template_source == "GGUF tokenizer.chat_template"

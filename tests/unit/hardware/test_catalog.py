@@ -41,7 +41,8 @@ def test_cpu_is_this_machine() -> None:
         ("zx81", "Unknown hardware 'zx81'.", f"Known: {NAMES}; a count follows a colon: h200:8"),
         ("h200:0", "0 devices in --hardware 'h200:0' make no sense.", "Example: --hardware h200:8"),
         ("h200:9999", "9999 devices in --hardware 'h200:9999' make no sense.", "Example: --hardware h200:8"),
-        ("h200:x", "Unknown hardware 'h200:x'. Did you mean h200?", f"Known: {NAMES}; a count follows a colon: h200:8"),
+        ("h200:x", "In --hardware 'h200:x' the count is no number.", "Example: --hardware h200:8"),
+        ("cpu:2", "--hardware 'cpu:2': a CPU machine has no count.", "--hardware cpu"),
     ],
 )
 def test_mistakes(text: str, sentence: str, hint: str) -> None:

@@ -1,5 +1,6 @@
 """How large the burst is and what the benchmark sends."""
 
+import resource
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,7 +44,7 @@ def test_every_data_parallel_engine_has_its_seats() -> None:
 
 
 def test_more_seats_than_this_process_can_take_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load.resource, "getrlimit", lambda which: (load.SPARE_FILES + 8, 4096))
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (load.SPARE_FILES + 8, 4096))
     assert most_streams() == 8
     request = verify_samples.request(tmp_path, tmp_path, tmp_path, None)  # type: ignore[arg-type]
     context = SimpleNamespace(request=request, client=lambda role: None)
@@ -53,7 +54,7 @@ def test_more_seats_than_this_process_can_take_is_no_verdict(tmp_path: Path, mon
 
 
 def test_open_files_without_a_limit_leave_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load.resource, "getrlimit", lambda which: (load.resource.RLIM_INFINITY,) * 2)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY,) * 2)
     assert most_streams() == MOST_STREAMS
 
 
