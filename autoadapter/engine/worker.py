@@ -6,18 +6,15 @@ prints `@progress FRACTION TEXT` lines (FRACTION may be `-`), writes its result 
 
 import json
 import os
-import resource
 import shlex
-import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoadapter.engine.process import stop_group
+from autoadapter.engine.child import run_lines
 from autoadapter.engine.startup_log import last_cause
 from autoadapter.errors import WorkerError
 from autoadapter.progress import Progress, silent
@@ -82,40 +79,15 @@ def worker_env() -> dict[str, str]:
 
 def _run(command: list[str], log: Path, progress: Progress, env: dict[str, str]) -> int | None:
     """Peak resident bytes of the worker, or None when it failed."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=env,
-        start_new_session=True,
-    )
-    reader = threading.Thread(target=_tee, args=(process, log, progress), daemon=True)
-    reader.start()
-    try:
-        _, status, usage = os.wait4(process.pid, 0)
-    except BaseException:
-        stop_group(process.pid, grace=5.0)
-        raise
-    finally:
-        reader.join(timeout=5.0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return _bytes(usage) if process.returncode == 0 else None
+    with log.open("w") as sink:
 
-
-def _bytes(usage: resource.struct_rusage) -> int:
-    return usage.ru_maxrss * 1024  # Linux gives KiB, getrusage(2)
-
-
-def _tee(process: subprocess.Popen[bytes], log: Path, progress: Progress) -> None:
-    if process.stdout is None:
-        return
-    with log.open("wb") as sink:
-        for line in process.stdout:
-            text = line.decode(errors="replace").rstrip("\n")
-            if not text.startswith(PROGRESS_MARK):
-                sink.write(line)
+        def take(line: str) -> None:
+            if not line.startswith(PROGRESS_MARK):
+                sink.write(line + "\n")
                 sink.flush()
-                continue
-            fraction, _, message = text.removeprefix(PROGRESS_MARK).partition(" ")
+                return
+            fraction, _, message = line.removeprefix(PROGRESS_MARK).partition(" ")
             progress(message, None if fraction == "-" else float(fraction))
+
+        ended = run_lines(command, take, env=env)
+    return ended.peak_rss_bytes if ended.code == 0 else None

@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from autoadapter.artifacts import Frozen
-from autoadapter.engine.process import stop_group
+from autoadapter.engine.child import run_lines
 from autoadapter.errors import MissingPartError, UserError
 from autoadapter.hardware.machine import gpu_names
 from autoadapter.optimize.capacity import require_disk
@@ -170,29 +170,17 @@ def _pip(folder: Path, *words: str) -> list[str]:
 
 
 def _step(command: list[str], log: str, row: Pins, progress: Progress) -> None:
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
     lines: list[str] = []
-    try:
-        with Path(log).open("a") as sink:
-            for line in process.stdout or ():
-                sink.write(line)
-                lines.append(line.strip())
-                if line.startswith(("Collecting", "Downloading", "  Downloading", "Installing")):
-                    progress(f"{row.name} environment: {line.strip()[:90]}")
-        code = process.wait()
-    except BaseException:
-        stop_group(process.pid, grace=5.0)
-        process.wait()
-        raise
-    if code != 0:
+    with Path(log).open("a") as sink:
+
+        def take(line: str) -> None:
+            sink.write(line + "\n")
+            lines.append(line.strip())
+            if line.startswith(("Collecting", "Downloading", "  Downloading", "Installing")):
+                progress(f"{row.name} environment: {line.strip()[:90]}")
+
+        ended = run_lines(command, take)
+    if ended.code != 0:
         raise _failure(row, lines, log)
 
 
