@@ -89,7 +89,9 @@ class Pipeline:
                 trust_remote_code=self.options.trust_remote_code,
                 progress=self.progress,
             )
-            StageRecords(self.workspace.root).remember("platform", {"platform": platform})
+            told = StageRecords(self.workspace.root)
+            told.remember("platform", {"platform": platform})
+            told.remember("trust", {"remote_code": self.options.trust_remote_code})
             return _replace(self.workspace, path, profile)
 
         return self._run(Stage("analyze", self.workspace.root, path, ModelProfile), inputs, work)
@@ -250,16 +252,20 @@ class Pipeline:
     def _current_profile(self) -> ModelProfile:
         """The profile, analyzed anew where the model or the platform of this plan is another than it speaks of.
 
-        A Hub model stands for the commit that was analyzed; it is not asked for again, so a plan can be made offline.
+        What `analyze` was told (vLLM version, trust) still holds. A Hub model stands for the commit that was analyzed;
+        it is not asked for again, so a plan can be made offline.
         """
-        known = self.workspace.profile_path
-        if self.workspace.mark.model.kind is ModelKind.HUB and known.exists() and self._speaks_of_platform():
-            return ModelProfile.read(known)
-        return self.analyze().artifact
-
-    def _speaks_of_platform(self) -> bool:
-        platform = parse_hardware(self.options.hardware).kind
-        return StageRecords(self.workspace.root).is_fresh("platform", {"platform": platform})
+        path, told = self.workspace.profile_path, StageRecords(self.workspace.root)
+        if not path.exists():
+            return self.analyze().artifact
+        known, platform = ModelProfile.read(path), parse_hardware(self.options.hardware).kind
+        if known.ref.kind is ModelKind.HUB and told.is_fresh("platform", {"platform": platform}):
+            return known
+        choices = {
+            "vllm_version": self.options.vllm_version or known.verdict.vllm_version,
+            "trust_remote_code": self.options.trust_remote_code or told.is_fresh("trust", {"remote_code": True}),
+        }
+        return replace(self, options=self.options.model_copy(update=choices)).analyze().artifact
 
     def _planned(self) -> tuple[ModelProfile, ServingPlan, Path]:
         folder = self.workspace.plan_folder

@@ -63,6 +63,15 @@ def test_an_option_makes_its_stage_run(bundled: Pipeline, changes: dict[str, obj
     assert all(again[stage] for stage in before)
 
 
+def test_what_analyze_was_told_holds_for_the_plan(tiny_model: Path, tmp_path: Path) -> None:
+    workspace = open_workspace(str(tiny_model), None, tmp_path / "ws")
+    told = {**BASE, "vllm_version": "0.33.0", "trust_remote_code": True}
+    Pipeline(workspace, Options.model_validate(told)).analyze()
+    plan = Pipeline(workspace, Options.model_validate(BASE)).generate().artifact
+    assert plan.vllm_version == "0.33.0"
+    assert Pipeline(workspace, Options.model_validate(told)).analyze().skipped, "the plan had it analyzed otherwise"
+
+
 def edit_weights(workspace: Path, model: Path) -> None:
     data = bytearray((model / "model.safetensors").read_bytes())
     data[-1] ^= 1
