@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from autoadapter.artifacts import Finding, Level
 
 PIPE_WIDTH = 160
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 LEVEL_STYLE = {"blocker": "bold red", "warning": "yellow", "info": "dim"}
 STATUS_STYLE = {
     "passed": "green",
@@ -46,11 +48,11 @@ class Out:
 
     def heading(self, text: str) -> None:
         """A line in bold."""
-        self._data.print(f"[bold]{escape(text)}[/bold]")
+        self._data.print(f"[bold]{safe(text)}[/bold]")
 
     def line(self, text: str, style: str = "") -> None:
         """A plain line of the result."""
-        self._data.print(escape(text), style=style, soft_wrap=True)
+        self._data.print(safe(text), style=style, soft_wrap=True)
 
     def facts(self, rows: Sequence[tuple[str, str]]) -> None:
         """A two-column list of name and value."""
@@ -58,7 +60,7 @@ class Out:
         table.add_column(style="dim", no_wrap=True)
         table.add_column(overflow="fold")
         for name, value in rows:
-            table.add_row(name, escape(value))
+            table.add_row(name, safe(value))
         self._data.print(table)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, status_column: int | None = None) -> None:
@@ -67,7 +69,7 @@ class Out:
         for name in columns:
             table.add_column(name, overflow="fold")
         for row in rows:
-            cells = [escape(cell) for cell in row]
+            cells = [safe(cell) for cell in row]
             if status_column is not None:
                 style = STATUS_STYLE.get(row[status_column], "")
                 cells[status_column] = f"[{style}]{cells[status_column]}[/]" if style else cells[status_column]
@@ -77,8 +79,8 @@ class Out:
     def explained(self, rows: "Sequence[tuple[str, str, str]]") -> None:
         """A choice a line, and below it in grey why it was made and where that comes from."""
         for choice, why, source in rows:
-            self._data.print(f"  {escape(choice)}", soft_wrap=True)
-            self._data.print(f"      {why}  ({source})", style="dim", markup=False, soft_wrap=True)
+            self._data.print(f"  {safe(choice)}", soft_wrap=True)
+            self._data.print(f"      {safe(why)}  ({safe(source)})", style="dim", soft_wrap=True)
 
     def findings(self, findings: "Sequence[Finding]", *, least: "Level | None" = None) -> None:
         """What a stage noticed; `least` hides what matters less."""
@@ -86,17 +88,17 @@ class Out:
         shown = [finding for finding in findings if least is None or order.index(finding.level) <= order.index(least)]
         for finding in shown:
             style = LEVEL_STYLE[finding.level]
-            self._data.print(f"[{style}]{finding.level}[/]  {escape(finding.message)}", soft_wrap=True)
+            self._data.print(f"[{style}]{finding.level}[/]  {safe(finding.message)}", soft_wrap=True)
             if finding.hint:
-                self._data.print(f"         {escape(finding.hint)}", style="dim", soft_wrap=True)
+                self._data.print(f"         {safe(finding.hint)}", style="dim", soft_wrap=True)
 
     def talk(self, text: str) -> None:
         """Something for people, on stderr."""
-        self._talk.print(escape(text), style="dim", soft_wrap=True)
+        self._talk.print(safe(text), style="dim", soft_wrap=True)
 
     def next_step(self, command: str) -> None:
         """What to type next."""
-        self._talk.print(f"[dim]next:[/] {escape(command)}", soft_wrap=True)
+        self._talk.print(f"[dim]next:[/] {safe(command)}", soft_wrap=True)
 
     def error(self, error: AutoadapterError) -> None:
         """One sentence and the next command; with `--json` the same as a document."""
@@ -105,9 +107,9 @@ class Out:
             self.document(
                 {"error": {"type": kind, "message": str(error), "hint": error.hint, "exit_code": error.exit_code}}
             )
-        self._talk.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        self._talk.print(f"[bold red]error:[/] {safe(str(error))}", soft_wrap=True)
         if error.hint:
-            self._talk.print(f"[dim]try:[/] {escape(error.hint)}", soft_wrap=True)
+            self._talk.print(f"[dim]try:[/] {safe(error.hint)}", soft_wrap=True)
 
     @contextmanager
     def progress(self, title: str = "") -> Iterator[Progress]:
@@ -117,13 +119,18 @@ class Out:
             return
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), TaskProgressColumn())
         with LiveProgress(*columns, TimeElapsedColumn(), console=self._talk, transient=True) as live:
-            task = live.add_task(escape(title), total=None)
+            task = live.add_task(safe(title), total=None)
 
             def show(text: str, fraction: float | None = None) -> None:
-                words = escape(f"{title}: {text}" if title not in ("", "run") else text)
+                words = safe(f"{title}: {text}" if title not in ("", "run") else text)
                 live.update(task, description=words, total=None if fraction is None else 1.0, completed=fraction or 0.0)
 
             yield show
+
+
+def safe(text: str) -> str:
+    """Text from a model or the system as rich shows it literally: no markup, no control or escape sequences."""
+    return escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 def _width() -> int | None:
@@ -141,7 +148,7 @@ def _plain_lines(console: Console, title: str) -> Progress:
         if words != last:
             last = words
             share = f" {fraction:.0%}" if fraction is not None else ""
-            console.print(escape(f"{title}{share}: {text}" if title else text), style="dim", soft_wrap=True)
+            console.print(safe(f"{title}{share}: {text}" if title else text), style="dim", soft_wrap=True)
 
     return show
 

@@ -88,6 +88,17 @@ def test_an_architecture_that_nothing_serves(autoadapter: Command, tiny_model: P
     assert sentences(answer.err)[0].startswith("tiny-llama will not start")
 
 
+def test_a_hostile_name_cannot_drive_the_terminal(autoadapter: Command, tiny_model: Path) -> None:
+    config = json.loads((tiny_model / "config.json").read_text())
+    config["architectures"] = ["Evil\x1b[2J\nerror: all is well[bold]ForCausalLM"]
+    (tiny_model / "config.json").write_text(json.dumps(config))
+    answer = autoadapter("analyze", tiny_model, "-w", "ws")
+    assert answer.code == 4
+    assert "\x1b" not in answer.out + answer.err
+    assert "[bold]" in answer.out
+    assert not any(line.startswith("error: all is well") for line in (answer.out + answer.err).splitlines())
+
+
 def test_workspace_of_another_version(autoadapter: Command, tiny_model: Path, tmp_path: Path) -> None:
     autoadapter("analyze", tiny_model, "-w", "ws")
     mark = tmp_path / "ws" / "workspace.json"
