@@ -228,13 +228,17 @@ class Pipeline:
         return self._run(stage, inputs, lambda: deploy_room.deploy(request, self.progress))
 
     def bundle(self) -> Outcome[Deployment]:
-        """The bundle of the current plan and report, for whatever place it was written; a new one if there is none."""
+        """The bundle of the current plan and report, for whatever place it was written; a new one if there is none.
+
+        The gate of `deploy` holds here too: a bundle that was written untested does not pass for a tested one.
+        """
         _, plan, folder = self._planned()
         path, report = folder / "bundle" / Deployment.file_name, folder / VerificationReport.file_name
         if path.exists():
             found = Deployment.read(path)
-            proof = VerificationReport.read(report).digest() if report.exists() else None
-            if (found.plan_digest, found.report_digest) == (plan.digest(), proof):
+            proof = VerificationReport.read(report) if report.exists() else None
+            same = (found.plan_digest, found.report_digest) == (plan.digest(), proof.digest() if proof else None)
+            if same and (not self.options.require_passed or (proof and proof.passed)):
                 return Outcome(found, path, True, 0.0)
         return self.deploy()
 

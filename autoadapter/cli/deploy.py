@@ -102,7 +102,7 @@ def _targets(names: list[str] | None, up: bool) -> object:
 
     chosen = tuple(choose(Target, name, "target") for name in names) if names else None
     if up and chosen and Target.LOCAL not in chosen:
-        raise UserError("--up starts the local target only.", hint="autoadapter deploy --target local --up")
+        raise UserError("--up starts the local target only.", hint="autoadapter deploy --up")
     return chosen
 
 

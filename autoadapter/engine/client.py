@@ -127,11 +127,6 @@ class EngineClient:
         return [int(token) for token in self._call("POST", "/tokenize", body)["tokens"]]
 
     @_reads
-    def detokenize(self, ids: list[int]) -> str:
-        """Text of token ids, special tokens kept."""
-        return str(self._call("POST", "/detokenize", {"tokens": ids})["prompt"])
-
-    @_reads
     def prompt_logprobs(self, ids: list[int], top: int) -> list[TopLogprobs]:
         """Log-probabilities of a prompt's tokens given what is before them.
 

@@ -59,6 +59,15 @@ def test_a_port_in_use(autoadapter: Command, bundle: Path) -> None:
     assert autoadapter("deploy", "-w", "ws", "--status").code == 0
 
 
+def test_up_of_an_untested_bundle_needs_the_word(autoadapter: Command, bundle: Path) -> None:
+    before = (bundle / "bundle.json").read_bytes()
+    answer = autoadapter("deploy", "-w", "ws", "--up")
+    assert answer.code == 3
+    assert error_of(answer) == "This plan was not tested."
+    assert (bundle / "bundle.json").read_bytes() == before
+    assert not (bundle.parent / "server.json").exists()
+
+
 def test_up_of_another_target(autoadapter: Command, bundle: Path) -> None:
     answer = autoadapter("deploy", "-w", "ws", "--target", "kubernetes", "--up")
     assert answer.code == 2
