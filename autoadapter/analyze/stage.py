@@ -15,12 +15,15 @@ from autoadapter.analyze.reading import Evidence, Reading
 from autoadapter.analyze.side_files import CONFIG, read_side_files
 from autoadapter.analyze.sizes import check_sizes
 from autoadapter.analyze.sources import Repository, open_repository
+from autoadapter.analyze.structure import build_structure
 from autoadapter.analyze.verdict import Target, Traits, judge
 from autoadapter.artifacts import Finding, Level, ModelProfile, ModelRef, Verdict
 from autoadapter.artifacts.model_profile import (
     AttentionTraits,
     Dependencies,
+    EmbeddingTraits,
     MlpTraits,
+    MoeTraits,
     QuantizationTraits,
     RemoteCode,
     StateTraits,
@@ -60,8 +63,9 @@ def analyze(
     tied, _ = is_tied(evidence)
     attention = _maybe(readings, "attention", AttentionTraits)
     state, quantization = _maybe(readings, "state", StateTraits), _maybe(readings, "quantization", QuantizationTraits)
-    if attention is None:
-        raise TypeError("the attention axis gave no traits")
+    embedding = _maybe(readings, "embedding", EmbeddingTraits)
+    if attention is None or embedding is None:
+        raise TypeError("an axis that every model has gave no traits")
     memory = memory_facts(evidence, quantization, state, tied)
     target = Target(vllm_version, platform, memory.served_dtype)
     verdict, notes = judge(evidence, Traits(attention, state, quantization), target)
@@ -84,6 +88,7 @@ def analyze(
             "tensors": take_census(evidence.checkpoint, quantized_bits=_bits(quantization), tied=tied),
             "dependencies": _dependencies(evidence),
             "memory": memory,
+            "structure": build_structure(evidence, attention, embedding, _maybe(readings, "moe", MoeTraits), memory),
             "verdict": _with_blockers(verdict, findings),
             "sources": _sources(evidence, readings),
             "findings": findings,

@@ -13,6 +13,15 @@ from autoadapter.artifacts.deployment import (
 from autoadapter.artifacts.finding import Finding, Level
 from autoadapter.artifacts.model_profile import ModelProfile, Route, Verdict
 from autoadapter.artifacts.model_ref import ModelKind, ModelRef, slugify
+from autoadapter.artifacts.model_structure import (
+    CacheEntry,
+    Encoder,
+    LayerGroup,
+    ModelStructure,
+    Operator,
+    StateEntry,
+    WeightShares,
+)
 from autoadapter.artifacts.optimized_model import OptimizedModel, QualityDelta, StepRecord
 from autoadapter.artifacts.serving_plan import (
     AdapterBundle,
@@ -28,6 +37,15 @@ from autoadapter.artifacts.serving_plan import (
     ServingPlan,
     Strategy,
     Workload,
+)
+from autoadapter.artifacts.sizing import (
+    CostProfile,
+    DeviceFact,
+    Interval,
+    KvCapacity,
+    LayoutSizing,
+    OperatorCost,
+    Sizing,
 )
 from autoadapter.artifacts.verification_report import (
     CheckResult,
@@ -45,9 +63,13 @@ __all__ = [
     "Artifact",
     "Belief",
     "BundleFile",
+    "CacheEntry",
     "CheckResult",
+    "CostProfile",
     "Deployment",
     "Depth",
+    "DeviceFact",
+    "Encoder",
     "EngineRun",
     "EngineSetting",
     "EnvSetting",
@@ -55,6 +77,10 @@ __all__ = [
     "Finding",
     "Frozen",
     "Hardware",
+    "Interval",
+    "KvCapacity",
+    "LayerGroup",
+    "LayoutSizing",
     "Level",
     "LocalServer",
     "Machine",
@@ -62,6 +88,9 @@ __all__ = [
     "ModelKind",
     "ModelProfile",
     "ModelRef",
+    "ModelStructure",
+    "Operator",
+    "OperatorCost",
     "OptimizedModel",
     "Parallelism",
     "QualityDelta",
@@ -70,6 +99,8 @@ __all__ = [
     "Route",
     "Scheme",
     "ServingPlan",
+    "Sizing",
+    "StateEntry",
     "Status",
     "StepRecord",
     "Strategy",
@@ -78,6 +109,7 @@ __all__ = [
     "Validation",
     "Verdict",
     "VerificationReport",
+    "WeightShares",
     "WeightsRef",
     "Workload",
     "slugify",

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 from autoadapter.artifacts.base import Artifact, Frozen
 from autoadapter.artifacts.finding import Finding
 from autoadapter.artifacts.model_ref import ModelRef
+from autoadapter.artifacts.model_structure import ModelStructure
 
 
 class WeightFile(Frozen):
@@ -220,6 +221,7 @@ class ModelProfile(Artifact):
     remote_code: RemoteCode | None
     dependencies: Dependencies
     memory: MemoryFacts
+    structure: ModelStructure
     verdict: Verdict
     license: str | None
     sources: dict[str, str]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from uniform_structure import uniform_structure
+
 from autoadapter.artifacts import Hardware, ModelKind, ModelProfile, ModelRef, Route, Strategy, Verdict, Workload
 from autoadapter.artifacts.model_profile import (
     AttentionTraits,
@@ -122,6 +124,7 @@ class Sketch:
                 served_dtype="bfloat16",
                 kv_bytes_per_token=self.kv_bytes_per_token,
             ),
+            structure=uniform_structure(self.attention, self.embedding, self.moe, self.served_bytes),
             verdict=Verdict(
                 outcome="will_start",
                 route=self.route,

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from uniform_structure import uniform_structure
+
 from autoadapter.artifacts import (
     Hardware,
     MemoryBudget,
@@ -31,6 +33,8 @@ from autoadapter.artifacts.model_profile import (
 
 CPU = Hardware(name="cpu", kind="cpu", count=1, memory_bytes=24 << 30, source="test")
 SMOLLM2_PARAMETERS = 134_515_008
+ATTENTION = AttentionTraits(kind="gqa", num_layers=30, num_attention_heads=9, num_key_value_heads=3, head_dim=64)
+EMBEDDING = EmbeddingTraits(vocab_size=49152, hidden_size=576, tied=True)
 
 
 def make_profile(location: Path, *, kind: ModelKind = ModelKind.FOLDER, **changes: Any) -> ModelProfile:
@@ -50,10 +54,8 @@ def make_profile(location: Path, *, kind: ModelKind = ModelKind.FOLDER, **change
         "model_type": "llama",
         "max_model_len": 8192,
         "tensors": make_census(location),
-        "embedding": EmbeddingTraits(vocab_size=49152, hidden_size=576, tied=True),
-        "attention": AttentionTraits(
-            kind="gqa", num_layers=30, num_attention_heads=9, num_key_value_heads=3, head_dim=64
-        ),
+        "embedding": EMBEDDING,
+        "attention": ATTENTION,
         "mlp": MlpTraits(intermediate_size=1536, activation="silu", gated=True),
         "moe": None,
         "rope": None,
@@ -75,6 +77,7 @@ def make_profile(location: Path, *, kind: ModelKind = ModelKind.FOLDER, **change
             served_dtype="bfloat16",
             kv_bytes_per_token=23_040,
         ),
+        "structure": uniform_structure(ATTENTION, EMBEDDING, None, 269_030_016),
         "verdict": verdict,
         "license": None,
         "sources": {},

@@ -1,5 +1,7 @@
 """Profiles of well-known shapes, from their public config.json, and wishes to plan for them."""
 
+from uniform_structure import uniform_structure
+
 from autoadapter.artifacts import (
     Hardware,
     ModelKind,
@@ -93,6 +95,7 @@ def profile(
             served_dtype="bfloat16",
             kv_bytes_per_token=kv_bytes_per_token,
         ),
+        structure=uniform_structure(attention, embedding, moe, size),
         verdict=Verdict.model_validate(
             {"outcome": outcome, "route": route, "vllm_version": "0.32.0", "reason": "a reason", "decisions": ()}
         ),

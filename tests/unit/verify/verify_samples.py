@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from uniform_structure import uniform_structure
+
 from autoadapter.artifacts import (
     Depth,
     EngineSetting,
@@ -32,6 +34,9 @@ from autoadapter.artifacts.model_profile import (
 from autoadapter.artifacts.serving_plan import Belief, SettingValue
 from autoadapter.engine import EngineTarget
 from autoadapter.verify import VerifyRequest
+
+ATTENTION = AttentionTraits(kind="gqa", num_layers=30, num_attention_heads=9, num_key_value_heads=3, head_dim=64)
+EMBEDDING = EmbeddingTraits(vocab_size=49152, hidden_size=576, tied=True)
 
 ADAPTER = '''"""A tokenizer adapter as `generate` renders it, reduced to what the check uses."""
 
@@ -91,10 +96,8 @@ def profile(name: str = "sample") -> ModelProfile:
             format="safetensors", files=(), tensors=272, parameters=134515008, bytes=269030016,
             parameters_by_dtype={"BF16": 134515008},
         ),
-        embedding=EmbeddingTraits(vocab_size=49152, hidden_size=576, tied=True),
-        attention=AttentionTraits(
-            kind="gqa", num_layers=30, num_attention_heads=9, num_key_value_heads=3, head_dim=64
-        ),
+        embedding=EMBEDDING,
+        attention=ATTENTION,
         mlp=MlpTraits(intermediate_size=1536, activation="silu", gated=True),
         moe=None, rope=None, state=None,
         tokenizer=TokenizerTraits(
@@ -107,6 +110,7 @@ def profile(name: str = "sample") -> ModelProfile:
             weight_bytes=269030016, served_weight_bytes=269030016, served_dtype="bfloat16",
             kv_bytes_per_token=KV_BYTES_PER_TOKEN,
         ),
+        structure=uniform_structure(ATTENTION, EMBEDDING, None, 269030016),
         verdict=Verdict(
             outcome="will_start", route=Route.NATIVE, vllm_version="0.32.0", reason="in the registry", decisions=()
         ),
