@@ -69,7 +69,7 @@ docs: install ## Rewrite docs/reference from the code
 	$(BIN)/python scripts/generate_docs.py
 
 bench: install ## Time the command line and header reading; ratios within one run
-	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/bench
 
 wheel: install ## Build the wheel
 	$(BIN)/python -m build --wheel

@@ -51,7 +51,8 @@ class AutoModelAdapter:
         self, model_path: str | Path, *, revision: str | None = None, output_dir: str | Path | None = None
     ) -> ModelProfile:
         """What a folder, a `.gguf` file or a Hub id is, and whether it runs. Writes `profile.json`."""
-        workspace = open_workspace(str(model_path), revision, Path(output_dir) if output_dir else None)
+        folder, links = Path(output_dir) if output_dir else None, self._options.follow_symlinks
+        workspace = open_workspace(str(model_path), revision, folder, follow_symlinks=links)
         with workspace.lock():
             return self._pipeline(workspace).analyze().artifact
 

@@ -3,12 +3,13 @@
 import difflib
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from autoadapter.artifacts import Depth, Frozen, Strategy, Target, Workload
+from autoadapter.artifacts import Depth, Frozen, ModelKind, ModelProfile, ModelRef, Strategy, Target, Workload
 from autoadapter.errors import UserError
+from autoadapter.families import Recipe, recipe_findings, recipe_for
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Model = TypeVar("Model", bound=BaseModel)
@@ -26,6 +27,8 @@ class Options(Frozen):
     served_name: str | None = None
     workload: dict[str, int] = Field(default_factory=dict)
     """What the user said of `input_len`, `output_len` (tokens) and `concurrency` (requests)."""
+    recipes: Path | None = None
+    """Folder of vLLM's public recipes; the one of this very Hub id gives flags and parsers."""
     engine_args: dict[str, Scalar] = Field(default_factory=dict)
     """`vllm serve` options by name, dashes or underscores; they beat every other source."""
     depth: Depth = Depth.SMOKE
@@ -43,7 +46,38 @@ class Options(Frozen):
     engine_python: Path | None = None
     vllm_version: str | None = None
     trust_remote_code: bool = False
+    follow_symlinks: bool = False
+    """Links in a model's folder may lead out of it; remembered with the model."""
     force: bool = False
+
+    @property
+    def model_impl(self) -> Literal["auto", "transformers"]:
+        """Whether an engine argument forces vLLM's Transformers modeling backend."""
+        said = {name.replace("_", "-"): value for name, value in self.engine_args.items()}
+        return "transformers" if said.get("model-impl") == "transformers" else "auto"
+
+    @property
+    def sizing_flags(self) -> dict[str, Any]:
+        """Engine arguments that change what a model needs, by their names in a sizing request."""
+        said = {name.replace("-", "_"): value for name, value in self.engine_args.items()}
+        return {name: said[name] for name in ("gpu_memory_utilization", "kv_cache_dtype") if name in said}
+
+    def recipe_of(self, ref: ModelRef) -> Recipe | None:
+        """The recipe of a Hub model, where a folder of them is named.
+
+        Raises:
+            UserError: the folder or its file cannot be read.
+        """
+        if self.recipes is None or ref.kind is not ModelKind.HUB:
+            return None
+        return recipe_for(self.recipes, ref.location)
+
+    def with_recipe_findings(self, profile: ModelProfile) -> ModelProfile:
+        """The profile, and what is to be told of a recipe that was looked for."""
+        if self.recipes is None:
+            return profile
+        found = recipe_findings(self.recipe_of(profile.ref), profile.verdict.vllm_version, self.recipes)
+        return profile.model_copy(update={"findings": (*profile.findings, *found)})
 
 
 def workload_for(max_model_len: int, given: dict[str, int]) -> Workload:

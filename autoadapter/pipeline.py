@@ -1,19 +1,13 @@
 """The five stages in order. Each reads what the one before it wrote, and is skipped while its inputs are the same."""
 
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from autoadapter import __version__
 from autoadapter import analyze as analyze_room
-from autoadapter import deploy as deploy_room
-from autoadapter import generate as generate_room
-from autoadapter import optimize as optimize_room
-from autoadapter import plan as plan_room
-from autoadapter import verify as verify_room
 from autoadapter.artifacts import (
     AdapterBundle,
     Artifact,
@@ -23,16 +17,33 @@ from autoadapter.artifacts import (
     ModelProfile,
     OptimizedModel,
     ServingPlan,
+    Sizing,
     VerificationReport,
 )
 from autoadapter.engine import EngineTarget, find_engine
 from autoadapter.engine.target import DEFAULT_VLLM_VERSION, interpreter
 from autoadapter.errors import MissingPartError, UserError
+from autoadapter.freshness import file_digest, has_its_weights, is_as_rendered, tool_digest
 from autoadapter.hardware import parse_hardware
+from autoadapter.lazy import on_first_use
 from autoadapter.options import Options, validated, workload_for
 from autoadapter.progress import Progress, silent
-from autoadapter.rendering import templates_dir, write_atomically
+from autoadapter.rendering import write_atomically
+from autoadapter.rendering.model_section import write_analysis_page
 from autoadapter.workspace import StageRecords, Workspace
+
+if TYPE_CHECKING:
+    from autoadapter import deploy as deploy_room
+    from autoadapter import generate as generate_room
+    from autoadapter import optimize as optimize_room
+    from autoadapter import plan as plan_room
+    from autoadapter import verify as verify_room
+else:
+    deploy_room = on_first_use("autoadapter.deploy")
+    generate_room = on_first_use("autoadapter.generate")
+    optimize_room = on_first_use("autoadapter.optimize")
+    plan_room = on_first_use("autoadapter.plan")
+    verify_room = on_first_use("autoadapter.verify")
 
 Result = TypeVar("Result", bound=Artifact)
 STAGES = ("analyze", "generate", "optimize", "test", "deploy")
@@ -46,6 +57,8 @@ class Outcome(Generic[Result]):
     path: Path
     skipped: bool
     seconds: float
+    sizings: tuple[Sizing, ...] = ()
+    """Of `analyze`: what the model needs, on the hardware asked for first."""
 
 
 @dataclass(frozen=True)
@@ -72,29 +85,50 @@ class Pipeline:
     def analyze(self) -> Outcome[ModelProfile]:
         """Headers and configs → `profile.json`."""
         ref, path = self.workspace.mark.model, self.workspace.profile_path
-        version, platform = self._target()
+        version, engine, platform = self._target()
         inputs = {
             "model": analyze_room.input_digest(ref),
             "vllm": version,
+            "transformers": engine.packages.get("transformers") if engine else None,
             "platform": platform,
             "remote_code": self.options.trust_remote_code,
-            "tool": _tool_digest(),
+            "model_impl": self.options.model_impl,
+            "recipes": self.options.recipes and file_digest(self.options.recipes),
+            "tool": tool_digest(),
         }
 
         def work() -> ModelProfile:
             profile = analyze_room.analyze(
                 ref,
-                vllm_version=version,
+                vllm_version=engine or version,
                 platform=platform,
                 trust_remote_code=self.options.trust_remote_code,
+                model_impl=self.options.model_impl,
                 progress=self.progress,
             )
+            profile = self.options.with_recipe_findings(profile)
             told = StageRecords(self.workspace.root)
-            told.remember("platform", {"platform": platform})
+            told.remember("platform", {"platform": platform, "model_impl": self.options.model_impl})
             told.remember("trust", {"remote_code": self.options.trust_remote_code})
             return _replace(self.workspace, path, profile)
 
-        return self._run(Stage("analyze", self.workspace.root, path, ModelProfile), inputs, work)
+        outcome = self._run(Stage("analyze", self.workspace.root, path, ModelProfile), inputs, work)
+        return replace(outcome, sizings=self._size(outcome.artifact))
+
+    def _size(self, profile: ModelProfile) -> tuple[Sizing, ...]:
+        """What the model needs on the hardware asked for, in `sizing.json`; beside a CPU also on common GPUs."""
+        request = plan_room.SizingRequest(
+            hardware=parse_hardware(self.options.hardware),
+            vllm_version=profile.verdict.vllm_version,
+            max_model_len=self.options.max_model_len,
+            **self.options.sizing_flags,
+        )
+        asked = plan_room.size_model(profile, request)
+        write_atomically(self.workspace.root / Sizing.file_name, asked.to_json())
+        others = plan_room.common_hardware(profile, request) if request.hardware.kind == "cpu" else ()
+        sizings = (asked, *others)
+        write_analysis_page(self.workspace.root, profile, sizings)
+        return sizings
 
     def generate(self) -> Outcome[ServingPlan]:
         """Profile → plan and adapter. The plan itself takes milliseconds and is always computed."""
@@ -102,13 +136,13 @@ class Pipeline:
         profile = self._current_profile()
         plan = plan_room.make_plan(profile, self._plan_request(profile))
         folder = self.workspace.adopt_plan(plan)
-        inputs = {"plan": plan.digest(), "profile": profile.digest(), "tool": _tool_digest()}
+        inputs = {"plan": plan.digest(), "profile": profile.digest(), "tool": tool_digest()}
 
         def work() -> AdapterBundle:
             return generate_room.render_adapter(profile, plan, folder / "adapter")
 
         adapter = folder / "adapter" / AdapterBundle.file_name
-        rendered = self._run(Stage("generate", folder, adapter, AdapterBundle, _is_as_rendered), inputs, work)
+        rendered = self._run(Stage("generate", folder, adapter, AdapterBundle, is_as_rendered), inputs, work)
         return Outcome(plan, folder / plan.file_name, rendered.skipped, time.monotonic() - began)
 
     def replan(self) -> Outcome[ServingPlan]:
@@ -142,14 +176,14 @@ class Pipeline:
         )
         inputs = {
             "plan": plan.digest(),
-            "calibration": _file_digest(self.options.calibration),
+            "calibration": file_digest(self.options.calibration),
             "samples": self.options.samples,
             "model": analyze_room.input_digest(profile.ref),
             "remote_code": self.options.trust_remote_code,
             "version": __version__,
         }
         path = folder / "optimized" / OptimizedModel.file_name
-        stage = Stage("optimize", folder, path, OptimizedModel, _has_its_weights)
+        stage = Stage("optimize", folder, path, OptimizedModel, has_its_weights)
         return self._run(stage, inputs, lambda: optimize_room.optimize(request, self.progress))
 
     def test(self) -> Outcome[VerificationReport]:
@@ -164,7 +198,7 @@ class Pipeline:
         place = folder / "partial" if options.only else folder
         inputs = {
             "optimized": optimized.digest(),
-            "adapter": _file_digest(folder / "adapter" / "adapter.json"),
+            "adapter": file_digest(folder / "adapter" / "adapter.json"),
             "depth": options.depth,
             "only": options.only,
             "cases": options.test_cases,
@@ -185,6 +219,7 @@ class Pipeline:
             test_cases=options.test_cases,
             trust_remote_code=options.trust_remote_code,
             workspace=self.workspace.root,
+            sizing=self._sizing_of(profile, plan),
         )
         path = place / VerificationReport.file_name
 
@@ -220,8 +255,8 @@ class Pipeline:
             "report": report and report.digest(),
             "targets": options.targets,
             "site": site.model_dump(mode="json"),
-            "tool": _tool_digest(),
-            "adapter": _file_digest(folder / "adapter" / "adapter.json"),
+            "tool": tool_digest(),
+            "adapter": file_digest(folder / "adapter" / "adapter.json"),
         }
         path = folder / "bundle" / Deployment.file_name
         stage = Stage("deploy", folder, path, Deployment, lambda *_: deploy_room.is_untouched(request.folder))
@@ -263,7 +298,8 @@ class Pipeline:
         if not path.exists():
             return self.analyze().artifact
         known, platform = ModelProfile.read(path), parse_hardware(self.options.hardware).kind
-        if known.ref.kind is ModelKind.HUB and told.is_fresh("platform", {"platform": platform}):
+        engine = {"platform": platform, "model_impl": self.options.model_impl}
+        if known.ref.kind is ModelKind.HUB and told.is_fresh("platform", engine):
             return known
         choices = {
             "vllm_version": self.options.vllm_version or known.verdict.vllm_version,
@@ -271,12 +307,22 @@ class Pipeline:
         }
         return replace(self, options=self.options.model_copy(update=choices)).analyze().artifact
 
+    def _sizing_of(self, profile: ModelProfile, plan: ServingPlan) -> Sizing | None:
+        """What `analyze` sized, if it speaks of this profile on the plan's hardware."""
+        path = self.workspace.root / Sizing.file_name
+        known = Sizing.read(path) if path.exists() else None
+        fits = known is not None and (known.profile_digest, known.hardware.text) == (
+            profile.digest(),
+            plan.hardware.text,
+        )
+        return known if fits else None
+
     def _planned(self) -> tuple[ModelProfile, ServingPlan, Path]:
         folder = self.workspace.plan_folder
         profile = ModelProfile.read(self.workspace.profile_path)
         return profile, ServingPlan.read(folder / ServingPlan.file_name), folder
 
-    def _plan_request(self, profile: ModelProfile) -> plan_room.PlanRequest:
+    def _plan_request(self, profile: ModelProfile) -> "plan_room.PlanRequest":
         options = self.options
         return plan_room.PlanRequest(
             strategy=options.strategy,
@@ -286,10 +332,11 @@ class Pipeline:
             scheme=options.scheme,
             max_model_len=options.max_model_len,
             served_name=options.served_name,
+            recipe=self.options.recipe_of(profile.ref),
             engine_args=options.engine_args,
         )
 
-    def _site(self) -> deploy_room.Site:
+    def _site(self) -> "deploy_room.Site":
         options = self.options
         unknown = sorted(set(options.site) - set(deploy_room.Site.model_fields))
         if unknown:
@@ -302,20 +349,27 @@ class Pipeline:
     def _engine(self, needed_for: str) -> EngineTarget:
         return find_engine(self.options.engine_python, needed_for=needed_for)
 
-    def _target(self) -> tuple[str, Any]:
-        """VLLM version and platform that the verdict speaks of: named, installed, or the default."""
-        platform = parse_hardware(self.options.hardware).kind
-        if self.options.vllm_version:
-            return self.options.vllm_version, platform
+    def _target(self) -> tuple[str, EngineTarget | None, Any]:
+        """VLLM version that the verdict speaks of (named, installed or the default), its installation, and platform."""
+        platform, named = parse_hardware(self.options.hardware).kind, self.options.vllm_version
         try:
-            return self._engine("the verdict").version, platform
+            engine: EngineTarget | None = self._engine("the verdict")
         except MissingPartError:
-            return DEFAULT_VLLM_VERSION, platform
+            engine = None
+        except UserError:
+            if not named:
+                raise
+            engine = None
+        version = named or (engine.version if engine else DEFAULT_VLLM_VERSION)
+        return version, engine if engine and engine.version == version else None, platform
 
 
-def open_workspace(model: str, revision: str | None, folder: Path | None) -> Workspace:
+def open_workspace(
+    model: str, revision: str | None, folder: Path | None, *, follow_symlinks: bool = False
+) -> Workspace:
     """Resolve a model and open (and lock later) its workspace."""
-    return Workspace.open_for(analyze_room.resolve_model(model, revision=revision), folder)
+    ref = analyze_room.resolve_model(model, revision=revision, follow_symlinks=follow_symlinks)
+    return Workspace.open_for(ref, folder)
 
 
 def _replace(workspace: Workspace, path: Path, artifact: Result) -> Result:
@@ -324,37 +378,3 @@ def _replace(workspace: Workspace, path: Path, artifact: Result) -> Result:
         workspace.set_aside(path)
     write_atomically(path, text)
     return artifact
-
-
-def _file_digest(path: Path | None) -> str | None:
-    """SHA-256 of a file, or of all files of a folder with their names; None for nothing."""
-    if path is None or not path.exists():
-        return None
-    total = hashlib.sha256()
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if file.is_file():
-            total.update(f"{file.name}\0".encode() + file.read_bytes())
-    return total.hexdigest()
-
-
-def _is_as_rendered(adapter: AdapterBundle, path: Path) -> bool:
-    return all(_sha256(path.parent / file.path) == file.sha256 for file in adapter.files)
-
-
-def _sha256(path: Path) -> str | None:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-
-
-def _has_its_weights(optimized: OptimizedModel, _: Path) -> bool:
-    folder = Path(optimized.model_path)
-    return all(
-        (folder / name).is_file() and (folder / name).stat().st_size == size for name, size, _ in optimized.files
-    )
-
-
-def _tool_digest() -> str:
-    """Version and templates decide what is rendered; a changed template makes a stage stale even within one version."""
-    total = hashlib.sha256(__version__.encode())
-    for path in sorted(templates_dir().rglob("*.j2")):
-        total.update(path.read_bytes())
-    return total.hexdigest()

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autoadapter import errors
+from autoadapter.engine.kernels import KernelRow, KernelRun, kernels
 from autoadapter.engine.schemes import schemes
-from autoadapter.hardware import gpus
+from autoadapter.findings import explanations
+from autoadapter.hardware import Interconnect, gpus
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 COMMANDS = ("run", "analyze", "generate", "optimize", "test", "deploy", "doctor", "prepare", "sample")
@@ -63,16 +65,26 @@ def _tree(root: type[errors.AutoadapterError] = errors.AutoadapterError) -> Iter
 def hardware_page() -> str:
     """Rows of hardware/gpus.yaml."""
     rows = "\n".join(
-        f"| `{gpu.name}` | {gpu.memory_gib} | {gpu.compute_capability} | {gpu.bandwidth_gb_s:g} "
-        f"| {gpu.bf16_tflops:g} | {gpu.fp8_tflops or '–'} | {gpu.source} |"
+        f"| `{gpu.name}` | {gpu.memory_gib} | {gpu.compute_capability} | {gpu.sm_count} | {gpu.bandwidth_gb_s:g} "
+        f"| {gpu.bf16_tflops:g} | {_rate(gpu.fp8_tflops)} | {_rate(gpu.int8_tflops)} | {_rate(gpu.fp4_tflops)} "
+        f"| {_link(gpu.interconnect)} | {gpu.source} |"
         for gpu in gpus()
     )
     head = (
-        "| name | memory, GiB | compute capability | GB/s | BF16 TFLOP/s | FP8 TFLOP/s | source |\n"
-        + "| --- " * 7
-        + "|"
+        "| name | memory, GiB | compute capability | SMs | GB/s | 16-bit TFLOP/s | FP8 | INT8 | FP4 | joined by "
+        "| source |\n" + "| --- " * 11 + "|"
     )
     return f"{NOTE}# Hardware\n\n`--hardware NAME[:COUNT]`, or `cpu` for this machine.\n\n{head}\n{rows}\n"
+
+
+def _rate(tflops: float | None) -> str:
+    return "–" if tflops is None else f"{tflops:g}"
+
+
+def _link(link: Interconnect) -> str:
+    if link.kind == "none":
+        return "–"
+    return f"{'NVLink' if link.kind == 'nvlink' else 'PCIe'} {link.gb_s:g} GB/s, up to {link.island}"
 
 
 def schemes_page() -> str:
@@ -86,7 +98,56 @@ def schemes_page() -> str:
     return f"{NOTE}# Weight schemes\n\n{head}\n{rows}\n"
 
 
-PAGES = {"cli.md": cli_page, "errors.md": errors_page, "hardware.md": hardware_page, "schemes.md": schemes_page}
+def kernels_page() -> str:
+    """Rows of engine/kernels.yaml."""
+    rows = "\n".join(
+        f"| {row.name} | {', '.join(f'`{method}`' for method in row.methods)} | {_runs(row)} | {row.source} |"
+        for row in kernels()
+    )
+    head = "| weights | `quant_method` | runs on | source |\n" + "| --- " * 4 + "|"
+    return f"{NOTE}# Kernels of quantized checkpoints\n\n{head}\n{rows}\n"
+
+
+def _runs(row: KernelRow) -> str:
+    """Compute capabilities and kernels, oldest first."""
+    runs = sorted(row.runs, key=lambda run: float(run.from_))
+    parts = [f"{_capabilities(run)}: {run.kernel}" for run in runs]
+    return "; ".join(parts + ([f"until vLLM {row.until}"] if row.until else []))
+
+
+def _capabilities(run: KernelRun) -> str:
+    if run.to is None:
+        return f"{run.from_}+"
+    return run.from_ if run.to == run.from_ else f"{run.from_} to {run.to}"
+
+
+def findings_page() -> str:
+    """Rows of findings/data, by the first word of the code."""
+    intro = (
+        f"{NOTE}# Findings\n\nWhat `autoadapter analyze --explain CODE` prints. "
+        "Levels: `blocker` will not start or will answer wrongly, `warning` will work worse, `info`.\n"
+    )
+    topics = dict.fromkeys(row.code.partition(".")[0] for row in explanations())
+    return "\n".join([intro, *(_topic(topic) for topic in topics)])
+
+
+def _topic(topic: str) -> str:
+    rows = [row for row in explanations() if row.code.startswith(f"{topic}.")]
+    parts = [
+        f"**`{row.code}`** ({' or '.join(row.levels)}): {row.title}. {row.meaning} *What to do:* {row.remedy}\n"
+        for row in rows
+    ]
+    return "\n".join([f"## {topic}\n", *parts])
+
+
+PAGES = {
+    "cli.md": cli_page,
+    "errors.md": errors_page,
+    "findings.md": findings_page,
+    "hardware.md": hardware_page,
+    "schemes.md": schemes_page,
+    "kernels.md": kernels_page,
+}
 
 
 def main() -> int:

@@ -1,21 +1,19 @@
 """The config against the tensors: sizes that only one of them can be right about.
 
-Careful on purpose: only plain names of the first layer, only floats (packed weights have other shapes) and GGML types
-(whose shapes are those of the numbers), and nothing where a config keeps sizes apart by layer.
+Careful on purpose: only plain names, and no shapes where a config keeps sizes apart by layer.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 
-from autoadapter.analyze.axes import mlp, moe
+from autoadapter.analyze.axes import moe
 from autoadapter.analyze.config import Config
+from autoadapter.analyze.contradictions import contradictions
 from autoadapter.analyze.headers.checkpoint import Checkpoint
 from autoadapter.analyze.headers.tensor import TensorInfo
-from autoadapter.analyze.kv_cache import HEADS
 from autoadapter.analyze.layers import LAYERS
-from autoadapter.analyze.memory import FLOATS
 from autoadapter.analyze.reading import Evidence
+from autoadapter.analyze.shapes import shape_conflicts, vocabulary_conflicts
 from autoadapter.artifacts import Finding, Level
 from autoadapter.artifacts.model_profile import AttentionTraits, MlpTraits
 
@@ -23,9 +21,7 @@ ROOTS = r"^((?:(?:model|language_model|text_model|transformer|gpt_neox|backbone|
 LAYER = re.compile(ROOTS + r"(?:layers|h|blocks|blk)\.)(\d+)\.")
 PREDICTS_AHEAD = re.compile(r"(eh_proj|enorm|hnorm|nextn|mtp|shared_head|embed_tokens)")
 """In a layer of multi-token prediction, which is stored behind the counted ones (DeepSeek-V3, GLM-4.5, MiMo)."""
-QUERY = ROOTS + r"(?:layers\.0\.self_attn\.q_proj|blk\.0\.attn_q)\.weight)$"
-GATE = ROOTS + r"(?:layers\.0\.mlp\.(?:gate_proj|up_proj)|blk\.0\.ffn_(?:gate|up))\.weight)$"
-LFM2_GATE = ROOTS + r"layers\.0\.feed_forward\.w1\.weight)$"
+FUSED = re.compile(r"\.(qkv_proj|query_key_value|Wqkv|W_pack|c_attn|gate_up_proj|dense_h_to_4h)\.(weight|qweight)$")
 EXPERT = re.compile(r"(?<!shared_)experts\.(\d+)\.")
 ANY_EXPERT = r"expert|exps|moe|router"
 BY_LAYER = re.compile(r"swa_|per_layer|block_configs|attention_other_setting|global_head_dim|_by_layer")
@@ -34,19 +30,24 @@ HINT = "The config belongs to another model, or the weights do."
 
 
 def cross_check(evidence: Evidence, attention: AttentionTraits, width: MlpTraits | None) -> tuple[Finding, ...]:
-    """Blockers that name both sides; none without tensors or for encoder-decoders.
+    """Blockers that name both sides, and what a config contradicts in itself; encoder-decoders are left alone.
 
     Args:
         evidence: the model.
         attention: its attention, as the config has it.
         width: its MLP, as the config has it.
     """
-    if not evidence.checkpoint.tensors or evidence.root.flag("is_encoder_decoder"):
+    if evidence.root.flag("is_encoder_decoder"):
         return ()
+    notes = contradictions(evidence)
+    if not evidence.checkpoint.tensors:
+        return tuple(notes)
     by_layer = any(BY_LAYER.search(key) for key in evidence.language.data)
-    checks = [_layers(evidence, attention.num_layers), _experts(evidence)]
-    checks += [] if by_layer else [_query(evidence, attention), _width(evidence, width)]
-    return tuple(finding for finding in checks if finding is not None)
+    checks = [_layers(evidence, attention.num_layers), _experts(evidence), _fused(evidence)]
+    notes += [finding for finding in checks if finding is not None]
+    notes += vocabulary_conflicts(evidence)
+    notes += [] if by_layer else shape_conflicts(evidence, attention, width)
+    return tuple(notes)
 
 
 def _conflict(code: str, message: str, source: str) -> Finding:
@@ -78,51 +79,36 @@ def _stored_layers(checkpoint: Checkpoint) -> tuple[set[int], set[int]] | None:
     """Numbers of all layers, and of those that predict ahead; None where names show none, or several stacks."""
     stacks: dict[str, set[int]] = defaultdict(set)
     ahead: set[int] = set()
-    for name in checkpoint.language:
-        match = LAYER.match(name)
+    for kind, members in checkpoint.kinds.items():
+        match = LAYER.match(kind)
         if match is None:
             continue
-        stacks[match[1]].add(int(match[2]))
-        if PREDICTS_AHEAD.search(name, match.end()):
-            ahead.add(int(match[2]))
+        start = match.start(2)
+        numbers = {int(info.name[start:].split(".", 1)[0]) for info in _one_expert(kind, members)}
+        stacks[match[1]] |= numbers
+        if PREDICTS_AHEAD.search(kind, match.end()):
+            ahead |= numbers
     if len(stacks) != 1:
         return None
     return next(iter(stacks.values())), ahead
 
 
-def _plain(checkpoint: Checkpoint, *patterns: str) -> Iterator[TensorInfo]:
-    """The first matrix of each pattern whose shape is that of its numbers."""
-    for info in map(checkpoint.find, patterns):
-        if info is not None and len(info.shape) == 2 and (info.dtype in FLOATS or checkpoint.format == "gguf"):
-            yield info
-
-
-def _query(evidence: Evidence, traits: AttentionTraits) -> Finding | None:
-    """The Q projection's rows; twice as many where it brings an output gate along (Qwen3-Next)."""
-    config = evidence.language
-    heads = config.integers(*HEADS)
-    if config.found("kv_lora_rank") or (heads and len(set(heads)) > 1):
+def _fused(evidence: Evidence) -> Finding | None:
+    """Projections that are stored as one: what names their parts (LoRA targets, lists of modules) misses them."""
+    matches = {match[1]: kind for kind in evidence.checkpoint.kinds if (match := FUSED.search(kind))}
+    names = [name for name in matches if "experts" not in matches[name]]
+    if not names:
         return None
-    rows = traits.num_attention_heads * traits.head_dim
-    for info in _plain(evidence.checkpoint, QUERY):
-        if rows and info.shape[0] not in (rows, 2 * rows):
-            said = f"{traits.num_attention_heads} heads of {traits.head_dim}"
-            message = f"{info.name} has {info.shape[0]} rows, and the config says {said}."
-            return _conflict("attention.query-conflict", message, f"tensor {info.name}")
-    return None
+    message = f"The checkpoint stores fused projections: {', '.join(names)}. Their parts have no tensors of their own."
+    hint = f"Name {' and '.join(names)} as LoRA targets and in lists of modules, not their parts."
+    source = f"tensor {matches[names[0]]}"
+    return Finding(code="weights.fused", level=Level.INFO, message=message, hint=hint, source=source)
 
 
-def _width(evidence: Evidence, traits: MlpTraits | None) -> Finding | None:
-    config = evidence.language
-    listed = config.integers(*mlp.WIDTH)
-    width = listed[0] if listed else traits.intermediate_size if traits else 0
-    patterns = (GATE, LFM2_GATE) if evidence.model_type == "lfm2" else (GATE,)
-    for info in _plain(evidence.checkpoint, *patterns):
-        if width and info.shape[0] != width:
-            source = config.source(*mlp.WIDTH)
-            message = f"{info.name} has {info.shape[0]} rows, and {source} makes it {width}."
-            return _conflict("mlp.shape-conflict", message, f"tensor {info.name}")
-    return None
+def _one_expert(kind: str, members: list[TensorInfo]) -> list[TensorInfo]:
+    """The members, of a kind of experts those of the first expert: there are a hundred times as many."""
+    firsts = [info for info in members if ".experts.0." in info.name] if ".experts.0." in kind else []
+    return firsts or members
 
 
 def _experts(evidence: Evidence) -> Finding | None:
@@ -137,11 +123,21 @@ def _experts(evidence: Evidence) -> Finding | None:
         name = info.name if info else "an expert's tensor"
         message = f"{name} is stored, and {config.where} says nothing of experts."
         return _conflict("moe.unexplained", message, f"tensor {name}")
-    stored = max((int(match[1]) for match in map(EXPERT.search, checkpoint.language) if match), default=-1) + 1
+    stored = max(map(_expert_number, _expert_members(checkpoint)), default=-1) + 1
     if said <= 1 or not stored or stored == said or config.found("block_configs") or config.integers(key):
         return None
     message = f"{config.source(key)} is {said}, and the weights have {stored} experts."
     return _conflict("moe.count-conflict", message, config.source(key))
+
+
+def _expert_members(checkpoint: Checkpoint) -> list[TensorInfo]:
+    """All tensors of the first kind that is there once for each expert."""
+    return next((members for kind, members in checkpoint.kinds.items() if EXPERT.search(kind)), [])
+
+
+def _expert_number(info: TensorInfo) -> int:
+    match = EXPERT.search(info.name)
+    return int(match[1]) if match else -1
 
 
 def _speaks_of_experts(config: Config) -> bool:

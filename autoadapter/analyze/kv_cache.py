@@ -1,4 +1,4 @@
-"""What one token costs in the KV cache, layer by layer.
+"""Heads, and what one layer caches of a token.
 
 Formulas: vLLM 0.32 `v1/kv_cache_interface.py`. A layer of full or windowed attention holds K and V for its KV heads;
 MLA holds one latent of `kv_lora_rank + qk_rope_head_dim` and no factor 2.
@@ -9,8 +9,6 @@ from typing import NamedTuple
 from autoadapter.analyze.config import Config
 from autoadapter.analyze.layers import CHUNKED, FULL, PARALLEL, SLIDING
 
-KV_BYTES = 2
-"""A 16-bit cache, vLLM's `--kv-cache-dtype auto` for 16-bit models."""
 CACHED = (FULL, SLIDING, CHUNKED, PARALLEL)
 HEADS = (
     "num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads", "n_attention_heads", "attention_heads",
@@ -22,6 +20,8 @@ KV_HEADS = (
 )  # fmt: skip
 """vLLM's order is `n_head_kv`, `num_kv_heads`, `num_key_value_heads`; no known config has two that differ."""
 HEAD_DIM = ("head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels", "d_kv")
+OF_SLIDING = "attention_other_setting"
+"""Where Step-3.5 keeps what its sliding layers have apart."""
 HIDDEN = ("hidden_size", "n_embd", "n_embed", "d_model", "model_dim")
 
 
@@ -86,24 +86,17 @@ def layer_heads(config: Config, layer: int, kind: str) -> Heads:
     key = head_dim(config)
     value = key if config.found("kv_lora_rank") else config.integer("v_head_dim") or key
     if kind == SLIDING:
-        heads = config.integer("swa_num_key_value_heads") or heads
-        key = config.integer("swa_head_dim") or key
-        value = config.integer("swa_v_head_dim") or value
+        heads = config.integer("swa_num_key_value_heads", f"{OF_SLIDING}.num_attention_groups") or heads
+        narrow = config.integer("swa_head_dim", f"{OF_SLIDING}.head_dim")
+        key, value = narrow or key, config.integer("swa_v_head_dim") or narrow or value
     elif (wide := config.integer("global_head_dim")) is not None:
         heads = config.integer("num_global_key_value_heads") or heads
         key = value = wide
     return Heads(heads, key, value)
 
 
-def bytes_per_token(config: Config, kinds: tuple[str, ...]) -> int:
-    """Bytes of a 16-bit KV cache for one token, summed over the layers that keep one."""
-    latent = latent_elements(config)
-    shared = config.integer("num_kv_shared_layers") or 0
-    own = kinds[: len(kinds) - shared] if shared < len(kinds) else kinds
-    total = 0
-    for layer, kind in enumerate(own):
-        if kind not in CACHED:
-            continue
-        heads = layer_heads(config, layer, kind)
-        total += latent if latent is not None else heads.kv_heads * (heads.key_dim + heads.value_dim)
-    return total * KV_BYTES
+def window(config: Config, kind: str) -> int | None:
+    """Tokens that a layer of a kind sees, None where it sees all."""
+    if kind == CHUNKED:
+        return config.integer("attention_chunk_size")
+    return config.integer("sliding_window", "sliding_window_size") if kind == SLIDING else None

@@ -4,15 +4,20 @@ Spellings and their order follow vLLM 0.32 (`config/model.py:get_num_layers_by_b
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from autoadapter.analyze.config import Config
+from autoadapter.artifacts.model_structure import Mixer
 from autoadapter.errors import BrokenCheckpointError
 
-FULL, SLIDING, CHUNKED, STATE, NONE = "full_attention", "sliding_attention", "chunked_attention", "state", "none"
-PARALLEL = "hybrid"
+FULL: Final[Mixer] = "full_attention"
+SLIDING: Final[Mixer] = "sliding_attention"
+CHUNKED: Final[Mixer] = "chunked_attention"
+STATE: Final[Mixer] = "state"
+NONE: Final[Mixer] = "none"
+PARALLEL: Final[Mixer] = "hybrid"
 """Attention and a recurrent block side by side in one layer (Falcon-H1, Zamba2)."""
-WORDS = {
+WORDS: dict[str, Mixer] = {
     "full_attention": FULL, "attention": FULL, "global": FULL, "full": FULL, "global_attention": FULL,
     "deepseek_sparse_attention": FULL, "compressed_sparse_attention": FULL, "heavily_compressed_attention": FULL,
     "sliding_attention": SLIDING, "sliding_window": SLIDING, "local": SLIDING, "swa": SLIDING,
@@ -21,8 +26,10 @@ WORDS = {
     "hybrid": PARALLEL,
     "mlp": NONE, "moe": NONE,
 }  # fmt: skip
-PATTERN_LETTERS = {"M": STATE, "*": FULL, "-": NONE, "E": NONE}
+PATTERN_LETTERS: dict[str, Mixer] = {"M": STATE, "*": FULL, "-": NONE, "E": NONE}
 """Letters of Nemotron-H's `hybrid_override_pattern`: Mamba, attention, MLP, experts."""
+NEMOTRON_H = ("nemotron_h", "nemotron_h_puzzle")
+"""Families whose layers are a mixer or a token-wise block, never both."""
 ALL_STATE = {"mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv7", "xlstm", "minimax_text_01_linear"}
 ALL_PARALLEL = {"falcon_h1"}
 DEFAULT_PATTERNS = {"gemma2": 2, "gemma3_text": 6, "gemma3": 6, "cohere2": 4, "gemma3n_text": 5}
@@ -37,7 +44,7 @@ LISTS = ("layer_types", "layers_block_type", "hybrid_override_pattern", "block_c
 class LayerKinds(NamedTuple):
     """One word per layer, and the key that said so."""
 
-    kinds: tuple[str, ...]
+    kinds: tuple[Mixer, ...]
     source: str
 
 
@@ -136,6 +143,26 @@ def _every_nth_attends(config: Config, num_layers: int) -> LayerKinds | None:
     return None
 
 
+def _groups_of_layers(config: Config, num_layers: int) -> LayerKinds | None:
+    """Bailing: the last layer of each group attends, and so do those behind the last whole group."""
+    size = config.integer("layer_group_size")
+    if not size or not (config.text("model_type") or "").startswith("bailing"):
+        return None
+    whole = num_layers // size * size
+    kinds = tuple(FULL if (layer + 1) % size == 0 or layer >= whole else STATE for layer in range(num_layers))
+    return LayerKinds(kinds, config.source("layer_group_size"))
+
+
+def _repeated(config: Config, num_layers: int) -> LayerKinds | None:
+    """RecurrentGemma names the layers of one period."""
+    names = config.texts("block_types", "_block_types")
+    if not names:
+        return None
+    words = [SLIDING if WORDS.get(name) == FULL else WORDS.get(name, FULL) for name in names]
+    kinds = tuple(words[layer % len(words)] for layer in range(num_layers))
+    return LayerKinds(kinds, config.source("block_types", "_block_types"))
+
+
 def _by_family(config: Config, num_layers: int) -> LayerKinds | None:
     model_type = config.text("model_type") or ""
     if model_type in ALL_STATE:
@@ -180,6 +207,8 @@ READERS: tuple[Callable[[Config, int], LayerKinds | None], ...] = (
     _block_configs,
     _indices,
     _every_nth_attends,
+    _groups_of_layers,
+    _repeated,
     _by_family,
     _nope_layers,
 )

@@ -1,18 +1,16 @@
 """Bytes that follow from the headers and the config alone."""
 
-from autoadapter.analyze.config import Config
 from autoadapter.analyze.headers.checkpoint import is_head
-from autoadapter.analyze.headers.tensor import TensorInfo
-from autoadapter.analyze.kv_cache import bytes_per_token
-from autoadapter.analyze.layers import NONE, SLIDING, layer_count, layer_kinds
+from autoadapter.analyze.layers import layer_count, layer_kinds
 from autoadapter.analyze.reading import Evidence
+from autoadapter.analyze.structure.caches import bytes_per_token, layer_caches
+from autoadapter.analyze.structure.language import family_config
+from autoadapter.analyze.structure.served import served_bytes
 from autoadapter.artifacts.model_profile import MemoryFacts, QuantizationTraits, StateTraits
 
 DTYPES = {"bfloat16": "bfloat16", "float16": "float16", "half": "float16", "float32": "bfloat16", "float": "bfloat16"}
 """Config's dtype → what vLLM's `--dtype auto` serves: float32 is halved (vLLM 0.32 `_get_and_verify_dtype`)."""
 FROM_TENSORS = {"BF16": "bfloat16", "F16": "float16", "F32": "bfloat16", "F64": "bfloat16"}
-SERVED_BYTES = 2
-FLOATS = {"F64", "F32", "F16", "BF16"}
 
 
 def memory_facts(
@@ -26,24 +24,18 @@ def memory_facts(
         state: its recurrent layers.
         tied: a stored copy of the embedding as head is not held twice.
     """
-    config = evidence.language
+    config = family_config(evidence)
     kinds = layer_kinds(config, layer_count(config)).kinds
+    caches = [entry for layer, kind in enumerate(kinds) for entry in layer_caches(config, layer, kind)]
     tensors = evidence.checkpoint.tensors.values()
     return MemoryFacts(
         weight_bytes=sum(info.bytes for info in tensors),
         served_weight_bytes=_served_bytes(evidence, quantization, tied),
         served_dtype=served_dtype(evidence),
-        kv_bytes_per_token=bytes_per_token(config, kinds),
-        kv_window_bytes_per_token=_window_bytes(config, kinds),
+        kv_bytes_per_token=bytes_per_token(caches),
+        kv_window_bytes_per_token=bytes_per_token(caches, windowed_only=True),
         state_bytes_per_request=(state.bytes_per_request or 0) if state else 0,
     )
-
-
-def _window_bytes(config: Config, kinds: tuple[str, ...]) -> int:
-    """KV bytes of sliding layers; 0 where a compressed cache of every token stands beside the window (DeepSeek-V4)."""
-    if config.found("compress_ratios"):
-        return 0
-    return bytes_per_token(config, tuple(kind if kind == SLIDING else NONE for kind in kinds))
 
 
 def served_dtype(evidence: Evidence) -> str:
@@ -63,12 +55,4 @@ def served_dtype(evidence: Evidence) -> str:
 def _served_bytes(evidence: Evidence, quantization: QuantizationTraits | None, tied: bool) -> int:
     converted = evidence.checkpoint.format == "gguf"
     kept = (info for info in evidence.checkpoint.tensors.values() if not (tied and is_head(info.name)))
-    return sum(_served(info, converted, quantization) for info in kept)
-
-
-def _served(info: TensorInfo, converted: bool, quantization: QuantizationTraits | None) -> int:
-    """A plain float becomes 16-bit; what a quantized checkpoint packs stays as it is, float32 scales too."""
-    if converted:
-        return 0 if info.name == "rope_freqs.weight" else info.elements * SERVED_BYTES
-    plain = info.dtype in FLOATS and quantization is None
-    return info.elements * SERVED_BYTES if plain else info.bytes
+    return sum(served_bytes(info, converted=converted, quantized=quantization is not None) for info in kept)

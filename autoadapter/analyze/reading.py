@@ -12,6 +12,7 @@ from autoadapter.analyze.headers.checkpoint import Checkpoint
 from autoadapter.analyze.sources import Repository
 from autoadapter.analyze.text import json_word
 from autoadapter.artifacts import Finding, Frozen
+from autoadapter.engine.target import EngineTarget
 from autoadapter.errors import BrokenCheckpointError
 
 
@@ -27,6 +28,9 @@ class Evidence:
     repository: Repository
     side_files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     """Small files that axes read: tokenizers, templates, generation config, README."""
+    engine: EngineTarget | None = None
+    """The installed vLLM that the profile speaks of; None when none of that version is here."""
+    _parsed: dict[str, dict[str, JsonValue]] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     @property
     def model_type(self) -> str:
@@ -47,13 +51,16 @@ class Evidence:
         return names[0] if names else ""
 
     def json(self, name: str) -> dict[str, JsonValue]:
-        """A side file as a JSON object; empty when the file is absent.
+        """A side file as a JSON object, parsed once and not to be changed; empty when the file is absent.
 
         Raises:
             BrokenCheckpointError: it is there and is not a JSON object.
         """
-        data = self.side_files.get(name)
-        return {} if data is None else parse_object(data, self.repository.label(name))
+        if name not in self.side_files:
+            return {}
+        if name not in self._parsed:
+            self._parsed[name] = parse_object(self.side_files[name], self.repository.label(name))
+        return self._parsed[name]
 
     def text(self, name: str) -> str | None:
         """A side file as text; None when absent."""

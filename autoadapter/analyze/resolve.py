@@ -1,25 +1,29 @@
 """`MODEL` as the user types it → which model: a folder, a GGUF file, or a Hub repository at a commit."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
+from autoadapter.analyze.headers.ggml import ggml_error, is_ggml
 from autoadapter.analyze.headers.shards import NOT_WEIGHTS
 from autoadapter.analyze.side_files import CONFIG
+from autoadapter.analyze.sources import FileSource, LocalFolder
 from autoadapter.analyze.stage import no_config
 from autoadapter.analyze.text import is_whole
 from autoadapter.artifacts import ModelKind, ModelRef
 from autoadapter.artifacts.model_ref import HUB_ID
-from autoadapter.errors import ModelNotFoundError, UserError
+from autoadapter.errors import AutoadapterError, ModelNotFoundError, UserError
 
 GGUF = ".gguf"
 
 
-def resolve_model(text: str, *, revision: str | None = None) -> ModelRef:
+def resolve_model(text: str, *, revision: str | None = None, follow_symlinks: bool = False) -> ModelRef:
     """What the user means by `text`. What exists here wins over the Hub.
 
     Args:
         text: a folder, a `.gguf` file, or a Hub id.
         revision: branch, tag or commit of a Hub model.
+        follow_symlinks: links in a folder may lead out of it.
 
     Raises:
         ModelNotFoundError: neither here nor on the Hub.
@@ -32,7 +36,7 @@ def resolve_model(text: str, *, revision: str | None = None) -> ModelRef:
                 f"--revision {revision} has no meaning for {path}, which is on this machine.",
                 hint="Leave --revision out.",
             )
-        return _local(Path(os.path.abspath(path)))  # noqa: PTH100  (symbolic links keep the name that the user knows)
+        return _local(Path(os.path.abspath(path)), follow_symlinks)  # noqa: PTH100  (links keep the name that the user knows)
     if not HUB_ID.fullmatch(text) or text.endswith(GGUF):
         raise ModelNotFoundError(
             f"{text!r} is neither a folder or .gguf file that exists nor a Hub id of the form owner/name.",
@@ -41,23 +45,30 @@ def resolve_model(text: str, *, revision: str | None = None) -> ModelRef:
     return _hub(text, revision)
 
 
-def _local(path: Path) -> ModelRef:
+def _local(path: Path, follow: bool) -> ModelRef:
     if not is_whole(str(path)):
         raise UserError(f"The path {str(path)!r} is no UTF-8 text.", hint="Rename the file or folder.")
     if path.is_file():
         if path.suffix != GGUF:
             raise UserError(f"{path} is a file, but not a .gguf file.", hint="Name the folder that holds it.")
-        return ModelRef(kind=ModelKind.GGUF_FILE, location=str(path))
+        return ModelRef(kind=ModelKind.GGUF_FILE, location=str(path), follow_symlinks=follow)
     if (path / CONFIG).is_file():
-        return ModelRef(kind=ModelKind.FOLDER, location=str(path))
-    files = sorted(file for file in path.glob(f"*{GGUF}") if not NOT_WEIGHTS.fullmatch(file.name))
+        return ModelRef(kind=ModelKind.FOLDER, location=str(path), follow_symlinks=follow)
+    listed = LocalFolder(path, follow_symlinks=follow).files()
+    files = [name for name in listed if name.endswith(GGUF) and not NOT_WEIGHTS.fullmatch(name)]
     if len(files) != 1:
-        raise no_config(str(path))
-    return ModelRef(kind=ModelKind.GGUF_FILE, location=str(files[0]))
+        raise without_config(path, listed)
+    return ModelRef(kind=ModelKind.GGUF_FILE, location=str(path / files[0]), follow_symlinks=follow)
 
 
 def _hub(repo_id: str, revision: str | None) -> ModelRef:
-    from autoadapter.analyze.sources.hub import HubRepository
+    from autoadapter.analyze.sources.hub_cache import open_hub
 
-    repository = HubRepository(repo_id, revision or "main")
+    repository = open_hub(repo_id, revision or "main")
     return ModelRef(kind=ModelKind.HUB, location=repo_id, revision=revision, commit=repository.commit)
+
+
+def without_config(path: Path, names: Collection[str]) -> AutoadapterError:
+    """What to tell of a folder that has no config.json: GGML dumps end here."""
+    ggml = next((name for name in names if is_ggml(FileSource(path / name))), None)
+    return ggml_error(path / ggml) if ggml else no_config(str(path), names)

@@ -2,8 +2,8 @@
 
 from autoadapter.analyze.config import Config
 
-KEYS = ("rope_parameters", "rope_scaling")
-"""transformers 5 and 4."""
+KEYS = ("rope_scaling", "rope_parameters")
+"""transformers 4 and 5; where both are there, transformers 5.19 takes the older."""
 ALREADY_SCALED = {"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "mrope", "default"}
 """Kinds whose `max_position_embeddings` needs no factor. Source: vLLM 0.32 `_get_and_verify_max_len`."""
 
@@ -12,7 +12,7 @@ def rope_parameters(config: Config) -> tuple[Config, ...]:
     """One object per kind of layer; empty when the config has none. Full attention comes first."""
     for key in KEYS:
         outer = config.child(key)
-        if outer is None:
+        if outer is None or not outer.data:
             continue
         names = [name for name, value in outer.data.items() if isinstance(value, dict)]
         if names and outer.found("rope_type", "type", "rope_theta") is None:

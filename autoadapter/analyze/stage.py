@@ -1,6 +1,6 @@
 """The stage: gather the evidence, let every axis read it, judge, and write down the profile."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, TypeVar
 
 import autoadapter
@@ -8,29 +8,30 @@ from autoadapter.analyze.axes import AXES
 from autoadapter.analyze.axes.embedding import is_tied
 from autoadapter.analyze.config import Config, language_config, parse_object
 from autoadapter.analyze.crosscheck import cross_check
+from autoadapter.analyze.dependencies import read_dependencies
 from autoadapter.analyze.gguf_config import gguf_config, gguf_findings
 from autoadapter.analyze.headers.checkpoint import Checkpoint, read_checkpoint, take_census
 from autoadapter.analyze.memory import memory_facts
 from autoadapter.analyze.reading import Evidence, Reading
+from autoadapter.analyze.routes import ModelImpl, Target, Traits, judge
 from autoadapter.analyze.side_files import CONFIG, read_side_files
 from autoadapter.analyze.sizes import check_sizes
 from autoadapter.analyze.sources import Repository, open_repository
 from autoadapter.analyze.structure import build_structure
-from autoadapter.analyze.verdict import Target, Traits, judge
 from autoadapter.artifacts import Finding, Level, ModelProfile, ModelRef, Verdict
 from autoadapter.artifacts.model_profile import (
     AttentionTraits,
-    Dependencies,
     EmbeddingTraits,
     MlpTraits,
-    MoeTraits,
     QuantizationTraits,
     RemoteCode,
     StateTraits,
 )
+from autoadapter.engine.target import EngineTarget
 from autoadapter.errors import UserError
 from autoadapter.progress import Progress, silent
 
+MISTRAL_CONFIG = "params.json"
 Value = TypeVar("Value")
 Platform = Literal["cpu", "cuda"]
 
@@ -38,18 +39,21 @@ Platform = Literal["cpu", "cuda"]
 def analyze(
     ref: ModelRef,
     *,
-    vllm_version: str,
+    vllm_version: str | EngineTarget,
     platform: Platform,
     trust_remote_code: bool = False,
+    model_impl: ModelImpl = "auto",
     progress: Progress = silent,
 ) -> ModelProfile:
     """Read what a model is from its headers and configs, and predict whether it runs.
 
     Args:
         ref: the model, from `resolve_model`.
-        vllm_version: the engine that the verdict speaks of.
+        vllm_version: the engine that the verdict speaks of: a release, or an installed vLLM, beside which transformers
+            and what the model's code imports are then looked for.
         platform: what that engine computes on.
         trust_remote_code: the user accepts code of the checkpoint; it changes findings, and nothing is run here.
+        model_impl: `transformers` where the user forces vLLM's Transformers modeling backend.
         progress: told about each header that is read.
 
     Raises:
@@ -57,7 +61,9 @@ def analyze(
         UserError: the model cannot be read as it is named.
     """
     progress(f"Reading {ref.name}")
-    evidence = gather(open_repository(ref), progress)
+    engine = vllm_version if isinstance(vllm_version, EngineTarget) else None
+    version = engine.version if engine else str(vllm_version)
+    evidence = gather(open_repository(ref), progress, engine)
     check_sizes(evidence.language)
     readings = {reading.field: reading for reading in (axis(evidence) for axis in AXES)}
     tied, _ = is_tied(evidence)
@@ -67,10 +73,12 @@ def analyze(
     if attention is None or embedding is None:
         raise TypeError("an axis that every model has gave no traits")
     memory = memory_facts(evidence, quantization, state, tied)
-    target = Target(vllm_version, platform, memory.served_dtype)
-    verdict, notes = judge(evidence, Traits(attention, state, quantization), target)
+    target = Target(version, platform, memory.served_dtype, model_impl)
+    verdict, notes = judge(evidence, Traits(attention, state, quantization, tied), target)
     remote = _maybe(readings, "remote_code", RemoteCode)
+    readings["dependencies"] = read_dependencies(evidence, remote, version)
     findings = (
+        *evidence.repository.notes(),
         *evidence.checkpoint.findings,
         *(finding for reading in readings.values() for finding in reading.findings),
         *cross_check(evidence, attention, _maybe(readings, "mlp", MlpTraits)),
@@ -86,9 +94,8 @@ def analyze(
             "architecture": evidence.architecture,
             "model_type": evidence.root.text("model_type") or evidence.model_type,
             "tensors": take_census(evidence.checkpoint, quantized_bits=_bits(quantization), tied=tied),
-            "dependencies": _dependencies(evidence),
             "memory": memory,
-            "structure": build_structure(evidence, attention, embedding, _maybe(readings, "moe", MoeTraits), memory),
+            "structure": build_structure(evidence, embedding, memory),
             "verdict": _with_blockers(verdict, findings),
             "sources": _sources(evidence, readings),
             "findings": findings,
@@ -105,8 +112,13 @@ def _with_blockers(verdict: Verdict, findings: tuple[Finding, ...]) -> Verdict:
     return verdict.model_copy(update={"reason": reason})
 
 
-def gather(repository: Repository, progress: Progress = silent) -> Evidence:
+def gather(repository: Repository, progress: Progress = silent, engine: EngineTarget | None = None) -> Evidence:
     """Everything that the axes may look at.
+
+    Args:
+        repository: the model's files.
+        progress: told about each header that is read.
+        engine: the installed vLLM that is spoken of, if any.
 
     Raises:
         UserError: there is neither a config.json nor GGUF metadata.
@@ -115,7 +127,7 @@ def gather(repository: Repository, progress: Progress = silent) -> Evidence:
     side_files = read_side_files(repository)
     checkpoint = read_checkpoint(repository, progress)
     root = _root_config(repository, side_files, checkpoint)
-    return Evidence(root, language_config(root), checkpoint, repository, side_files)
+    return Evidence(root, language_config(root), checkpoint, repository, side_files, engine)
 
 
 def _root_config(repository: Repository, side_files: Mapping[str, bytes], checkpoint: Checkpoint) -> Config:
@@ -124,11 +136,16 @@ def _root_config(repository: Repository, side_files: Mapping[str, bytes], checkp
         return Config(parse_object(side_files[CONFIG], label), CONFIG, label)
     if checkpoint.format == "gguf":
         return gguf_config(checkpoint, repository.label(checkpoint.files[0].name))
-    raise no_config(repository.location)
+    raise no_config(repository.location, repository.files())
 
 
-def no_config(location: str) -> UserError:
-    """What to tell when a model has no config.json."""
+def no_config(location: str, names: Collection[str] = ()) -> UserError:
+    """What to tell when a model has no config.json, but these files."""
+    if MISTRAL_CONFIG in names:
+        return UserError(
+            f"{location} is in Mistral's own format ({MISTRAL_CONFIG}, no config.json), which is not read here.",
+            hint="Name the same model in Hugging Face's format: with config.json and model*.safetensors.",
+        )
     return UserError(
         f"{location} has no config.json, and not exactly one .gguf file that would replace it.",
         hint="Name the folder that holds config.json and the weights.",
@@ -142,11 +159,6 @@ def _maybe(readings: Mapping[str, Reading], field: str, kind: type[Value]) -> Va
 
 def _bits(quantization: QuantizationTraits | None) -> int | None:
     return quantization.bits if quantization else None
-
-
-def _dependencies(evidence: Evidence) -> Dependencies:
-    extras = ("convert",) if evidence.checkpoint.format in ("gguf", "pytorch") else ()
-    return Dependencies(transformers=evidence.root.text("transformers_version"), extras=extras)
 
 
 def _sources(evidence: Evidence, readings: Mapping[str, Reading]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from pydantic import JsonValue
@@ -10,6 +11,9 @@ from autoadapter.errors import BrokenCheckpointError
 
 ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 SURROGATE = re.compile("[\ud800-\udfff]")
+MOST_CONTAINERS = 2_000_000
+MOST_VALUES = 6_000_000
+"""The largest tokenizer in use (262,144 tokens, 514,906 merges) has half a million lists and three million commas."""
 REPLACEMENT = "\ufffd"
 ENCODINGS = {"utf-8-sig": "UTF-8 with a byte order mark"}
 WORDS = {dict: "object", list: "list", str: "text", bool: "truth value", type(None): "null"}
@@ -27,6 +31,8 @@ def load_json(data: bytes, file: str) -> JsonValue:
         raise BrokenCheckpointError(
             file, f"is encoded as {name}, and transformers reads UTF-8 alone", hint="Save the file as plain UTF-8."
         )
+    if is_bloated(data):
+        raise BrokenCheckpointError(file, "holds more lists, objects or values than any config or tokenizer")
     try:
         document: JsonValue = json.loads(data.decode("utf-8"))
         return _whole(document) if ESCAPED_SURROGATE.search(data) else document
@@ -36,6 +42,11 @@ def load_json(data: bytes, file: str) -> JsonValue:
         ) from None
     except (ValueError, RecursionError):
         raise BrokenCheckpointError(file, "not valid JSON: it is not UTF-8 text of sane depth") from None
+
+
+def is_bloated(data: bytes) -> bool:
+    """Whether JSON text could unpack into gigabytes; counting signs takes no memory."""
+    return data.count(b"[") + data.count(b"{") > MOST_CONTAINERS or data.count(b",") > MOST_VALUES
 
 
 def json_word(value: JsonValue) -> str:
@@ -59,11 +70,11 @@ def unique_pairs(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
     Raises:
         KeyError: with the key.
     """
-    document: dict[str, object] = {}
-    for key, value in pairs:
-        if key in document:
-            raise KeyError(key)
-        document[key] = value
+    rows = list(pairs)
+    document = dict(rows)
+    if len(document) < len(rows):
+        counts = Counter(key for key, _ in rows)
+        raise KeyError(next(key for key, count in counts.items() if count > 1))
     return document
 
 

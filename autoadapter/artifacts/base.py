@@ -14,7 +14,7 @@ SCHEMA_VERSION: Literal[1] = 1
 class Frozen(BaseModel):
     """A value that is written once and refuses what it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Artifact(Frozen):

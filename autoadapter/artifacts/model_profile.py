@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from autoadapter.artifacts.base import Artifact, Frozen
 from autoadapter.artifacts.finding import Finding
 from autoadapter.artifacts.model_ref import ModelRef
@@ -106,9 +108,17 @@ class QuantizationTraits(Frozen):
     method: str
     """vLLM's word: `compressed-tensors`, `gptq`, `awq`, `fp8`, `modelopt`, `gguf`, …"""
     bits: int | None = None
+    """Of a packed weight; under mixed precision the fewest."""
     group_size: int | None = None
+    """Inputs that share one scale; of blocks their columns."""
+    block_size: tuple[int, int] | None = None
+    """Outputs and inputs that share one scale, where weights are quantized in blocks."""
     symmetric: bool | None = None
     ignored: tuple[str, ...] = ()
+    kv_cache_dtype: str | None = None
+    """What `--kv-cache-dtype auto` becomes by the checkpoint's word: `fp8_e4m3`, `nvfp4`; None where it says nothing."""
+    algorithms: dict[str, int] = {}
+    """Mixed precision: algorithm → modules that are listed for it; empty where one holds for all."""
     source: str
 
 
@@ -121,6 +131,37 @@ class SpecialToken(Frozen):
     id: int | None
 
 
+class TemplateTraits(Frozen):
+    """What a chat template can do, read from its Jinja syntax tree. It was not rendered."""
+
+    tools: bool = False
+    """It reads `tools` (or `functions`) and so can list them for the model."""
+    tool_calls: bool = False
+    """It writes an assistant's earlier tool calls."""
+    tool_role: bool = False
+    """It knows messages that carry a tool's answer (role `tool`, `ipython`, `function`, `observation`)."""
+    system_role: bool = False
+    """It takes a system message; False also where it refuses one."""
+    generation_prompt: bool = False
+    """It reads `add_generation_prompt`."""
+    thinking: bool = False
+    """It writes or cuts reasoning: think tags, `reasoning_content`, or a switch for it."""
+    think_tag: str | None = None
+    """The opening tag as the template writes it: `<think>`, `[THINK]`, `<seed:think>`."""
+    thinking_switch: str | None = None
+    """The variable of `chat_template_kwargs` that turns thinking on or off: `enable_thinking`, `thinking`."""
+    forced_think: bool = False
+    """By default the generation prompt ends in an opened think tag, so that the answer holds the closing one alone."""
+    forced_think_switched: bool = False
+    """It does so for one value of `thinking_switch`."""
+    modalities: tuple[str, ...] = ()
+    """Content besides text that it writes placeholders for: `image`, `video`, `audio`."""
+    emits_bos: bool = False
+    """It writes the BOS token itself."""
+    variables: tuple[str, ...] = ()
+    """Names it reads that no server passes by itself; `chat_template_kwargs` of a request may set them."""
+
+
 class TokenizerTraits(Frozen):
     """What the tokenizer files say. Nothing of it runs."""
 
@@ -129,12 +170,34 @@ class TokenizerTraits(Frozen):
     ]
     files: tuple[str, ...]
     vocab_size: int | None
+    """One more than the largest token id."""
+    embedding_rows: int | None = None
+    """Rows of the embedding (`vocab_size` of the config): as many as `vocab_size`, or more where it is padded."""
     special_tokens: tuple[SpecialToken, ...]
     stop_token_ids: tuple[int, ...]
     """Union of config, generation_config and the template's end-of-turn token."""
+    stop_sources: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """Where each of them is said: file → ids, ascending. A file that names none is left out."""
+    tokenizer_class: str | None = None
+    """As tokenizer_config.json writes it, which need not be a class that exists."""
+    slow_only: bool = False
+    """There is no tokenizer.json: transformers converts the slow files at each start, or runs the checkpoint's code."""
+    add_bos: bool | None = None
+    """A BOS token is put before every text that is encoded with special tokens; None when no file says."""
+    add_eos: bool | None = None
+    """An EOS token is put behind every such text; None when no file says."""
     padding_side: Literal["left", "right"] | None = None
+    truncation_side: Literal["left", "right"] | None = None
+    model_max_length: int | None = None
+    """Tokens; None when unstated or when it is transformers' word for "no limit" (1e30)."""
     has_chat_template: bool
     chat_template_source: str | None = None
+    chat_templates: tuple[str, ...] = ()
+    """Names of the templates where there are several: `default`, `tool_use`, `rag`."""
+    template: TemplateTraits | None = None
+    """What the default template can do; None when there is none or it is no Jinja."""
+    double_bos: bool = False
+    """The template writes BOS and the tokenizer adds another where special tokens are asked for."""
 
 
 class RemoteCode(Frozen):
@@ -142,6 +205,16 @@ class RemoteCode(Frozen):
 
     auto_map: dict[str, str]
     files: tuple[str, ...]
+    scanned: tuple[str, ...] = ()
+    """Files that `auto_map` needs, with those that they import relatively; their syntax tree was read."""
+    imports: tuple[str, ...] = ()
+    """Packages outside the standard library, torch and transformers that those files cannot do without."""
+    optional_imports: tuple[str, ...] = ()
+    """Packages that they import inside `try` or behind a check that it is available."""
+    missing: tuple[str, ...] = ()
+    """Names imported from transformers that the target's transformers lacks, dotted, with file and line."""
+    not_run: str | None = None
+    """Why the names could not be looked up; None when they were."""
 
 
 class Route(StrEnum):
@@ -189,11 +262,33 @@ class MemoryFacts(Frozen):
     state_bytes_per_request: int = 0
 
 
+class PackageNeed(Frozen):
+    """A package that the checkpoint's own code imports."""
+
+    name: str
+    """As it is imported: `einops`, `flash_attn`."""
+    optional: bool = False
+    installed: bool | None = None
+    """Whether the engine's interpreter has it; None when there is no engine to look at."""
+
+
 class Dependencies(Frozen):
     """What must be installed to run it."""
 
     transformers: str | None
     """Version that wrote the checkpoint, from config.json."""
+    min_transformers: str | None = None
+    """First release that knows the model type; None where none does, or only the checkpoint's own code."""
+    max_transformers: str | None = None
+    """Last release that knows it, where later ones dropped it."""
+    config_by: Literal["transformers", "vllm", "remote-code", "nobody"] | None = None
+    """Who reads config.json in the engine. vLLM's own classes come first, then remote code, where it is trusted."""
+    installed_transformers: str | None = None
+    """Beside the target vLLM; None when it is not installed here."""
+    min_vllm: str | None = None
+    """First release known to serve the architecture natively."""
+    packages: tuple[PackageNeed, ...] = ()
+    """What the checkpoint's own code imports besides torch and transformers."""
     extras: tuple[str, ...] = ()
     """Names of AutoAdapter's extras that later stages need for this model."""
 

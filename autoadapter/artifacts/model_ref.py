@@ -30,6 +30,8 @@ class ModelRef(Frozen):
     """What the user asked for: branch, tag or commit. Only for Hub models."""
     commit: str | None = None
     """The 40-hex commit the Hub resolved the revision to."""
+    follow_symlinks: bool = False
+    """The user allowed links in the folder to lead out of it (`--follow-symlinks`)."""
 
     @property
     def name(self) -> str:

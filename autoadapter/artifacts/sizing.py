@@ -56,6 +56,8 @@ class LayoutSizing(Frozen):
     """At the likely pool."""
     arithmetic: str
     """The account in one line, in GiB."""
+    notes: tuple[str, ...] = ()
+    """What to know of a layout that vLLM takes."""
 
 
 class OperatorCost(Frozen):

@@ -1,134 +1,207 @@
 """`autoadapter analyze`."""
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from autoadapter.cli.common import pipeline, relative, say_if_skipped
+import typer
+
+from autoadapter.cli.common import internal_error, pipeline, relative, say_if_skipped
 from autoadapter.cli.options import (
     EngineOpt,
+    FollowLinksOpt,
     ForceOpt,
     HardwareOpt,
     JsonOpt,
-    ModelArg,
+    MaxLenOpt,
+    RecipesOpt,
     RemoteCodeOpt,
     RevisionOpt,
     VllmOpt,
     WorkspaceOpt,
 )
-from autoadapter.cli.output import Out, human_bytes, human_count
+from autoadapter.cli.output import Out
 
 if TYPE_CHECKING:
-    from autoadapter.artifacts import ModelProfile
+    from autoadapter.cli.analyze_view import Analysis, Detail
+    from autoadapter.cli.compare import Compared
+    from autoadapter.workspace import Workspace
+
+ModelsArg = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="MODEL",
+        help="Folder, .gguf file, or Hub id such as org/name. Several are compared, each in a workspace of its own; "
+        "the first is the current one afterwards.",
+        show_default=False,
+    ),
+]
+UtilizationOpt = Annotated[
+    float | None,
+    typer.Option(
+        "--gpu-memory-utilization",
+        min=0.01,
+        max=1.0,
+        help="Share of a GPU's memory to size for. [default: vLLM's]",
+        show_default=False,
+    ),
+]
+ExplainOpt = Annotated[
+    str | None,
+    typer.Option("--explain", metavar="CODE", help="What a finding means and what to do; needs no model."),
+]
+VerboseOpt = Annotated[bool, typer.Option("--verbose", help="Notes, special tokens and where each value was read.")]
+LayoutsOpt = Annotated[bool, typer.Option("--all-layouts", help="Every layout and the whole reason of each refusal.")]
 
 
 def analyze(
-    model: ModelArg,
+    models: ModelsArg = None,
     workspace: WorkspaceOpt = None,
     revision: RevisionOpt = None,
     hardware: HardwareOpt = "cpu",
+    max_model_len: MaxLenOpt = None,
+    gpu_memory_utilization: UtilizationOpt = None,
     engine_python: EngineOpt = None,
     vllm_version: VllmOpt = None,
     trust_remote_code: RemoteCodeOpt = False,
+    follow_symlinks: FollowLinksOpt = False,
+    recipes: RecipesOpt = None,
+    explain: ExplainOpt = None,
+    verbose: VerboseOpt = False,
+    all_layouts: LayoutsOpt = False,
     force: ForceOpt = False,
     json: JsonOpt = False,
 ) -> None:
-    """What is this model, and will it run? Reads configs and tensor headers, never the weights.
+    """What is this model, will it run, and what does it need? Reads configs and tensor headers, never the weights.
 
     For example:
 
       autoadapter analyze ./SmolLM2-135M-Instruct
 
-      autoadapter analyze Qwen/Qwen3-8B --revision main --json
+      autoadapter analyze Qwen/Qwen3-8B --hardware h200 --max-model-len 32768
+
+      autoadapter analyze Qwen/Qwen3-8B meta-llama/Llama-3.1-8B --json
+
+      autoadapter analyze --explain tokenizer.eos-conflict
     """
+    from autoadapter.cli.analyze_view import Detail
+
+    out = Out(as_json=json)
+    if explain is not None:
+        _explain(out, explain)
+        return
+    names = _named(models, workspace)
+    settings = {
+        "hardware": hardware,
+        "max_model_len": max_model_len,
+        "engine_args": {"gpu-memory-utilization": gpu_memory_utilization} if gpu_memory_utilization else None,
+        "engine_python": engine_python,
+        "vllm_version": vllm_version,
+        "trust_remote_code": trust_remote_code,
+        "follow_symlinks": follow_symlinks,
+        "recipes": recipes,
+        "force": force,
+    }
+    if len(names) > 1:
+        _compare(out, names, revision, settings)
+    else:
+        _single(out, (names[0], revision, workspace), settings, Detail(verbose, all_layouts))
+
+
+def _explain(out: Out, code: str) -> None:
+    from autoadapter.findings import explain
+
+    row = explain(code)
+    if out.as_json:
+        out.document(row.model_dump(mode="json"))
+        return
+    out.heading(f"{row.code}: {row.title}")
+    out.facts([("level", " or ".join(row.levels)), ("means", row.meaning), ("do", row.remedy)])
+
+
+def _named(models: list[str] | None, workspace: Path | None) -> list[str]:
+    from autoadapter.errors import UserError
+
+    names = list(dict.fromkeys(models or ()))
+    if not names:
+        raise UserError("No model is named.", hint="autoadapter analyze MODEL   (or --explain CODE)")
+    if len(names) > 1 and workspace is not None:
+        raise UserError(
+            f"{len(names)} models are named, and a workspace (-w or AUTOADAPTER_WORKSPACE) holds one.",
+            hint="Leave -w out: each model gets a workspace of its own",
+        )
+    return names
+
+
+def _single(out: Out, where: tuple[str, str | None, Path | None], settings: dict[str, Any], detail: "Detail") -> None:
+    from autoadapter.cli.analyze_view import show_analysis
     from autoadapter.errors import UnsupportedModelError
     from autoadapter.pipeline import open_workspace
 
-    out = Out(as_json=json)
-    opened = open_workspace(model, revision, workspace)
-    settings = {"hardware": hardware, "engine_python": engine_python, "vllm_version": vllm_version}
-    with pipeline(opened, out, "analyze", trust_remote_code=trust_remote_code, force=force, **settings) as stages:
+    opened = open_workspace(*where, follow_symlinks=settings["follow_symlinks"])
+    analysis = _analyze(out, opened, settings)
+    profile = analysis.profile
+    stops = profile.verdict.outcome == "will_not_start"
+    error = UnsupportedModelError(f"{profile.ref.name} will not start: {profile.verdict.reason}")
+    if out.as_json:
+        out.document(analysis.document())
+        if stops:
+            Out(as_json=False).error(error)
+            raise typer.Exit(error.exit_code)
+    else:
+        show_analysis(out, analysis, detail)
+        out.line(f"Written: {', '.join(map(relative, _written(opened)))}", style="dim")
+        if stops:
+            raise error
+    out.next_step(f"autoadapter generate --strategy balanced{_on(settings)} -w {relative(opened.root)}")
+
+
+def _on(settings: dict[str, Any]) -> str:
+    return "" if settings["hardware"] == "cpu" else f" --hardware {settings['hardware']}"
+
+
+def _analyze(out: Out, opened: "Workspace", settings: dict[str, Any]) -> "Analysis":
+    from autoadapter.cli.analyze_view import Analysis
+
+    with pipeline(opened, out, "analyze", **settings) as stages:
         outcome = stages.analyze()
     say_if_skipped(out, outcome)
-    profile = outcome.artifact
-    if json:
-        out.document(profile.model_dump(mode="json"))
+    return Analysis(outcome.artifact, outcome.sizings)
+
+
+def _compare(out: Out, names: list[str], revision: str | None, settings: dict[str, Any]) -> None:
+    from autoadapter.cli.compare import show_comparison, worst
+    from autoadapter.workspace import Workspace
+
+    compared = [_compared(out, name, revision, settings) for name in names]
+    found = [one.analysis.profile.ref for one in compared if one.analysis is not None]
+    if found:
+        Workspace.open_for(found[0])
+    if out.as_json:
+        out.document([one.document() for one in compared])
     else:
-        show_profile(out, profile)
-        out.line(f"Written: {relative(outcome.path)}", style="dim")
-    if profile.verdict.outcome == "will_not_start":
-        raise UnsupportedModelError(f"{profile.ref.name} will not start: {profile.verdict.reason}")
-    out.next_step(f"autoadapter generate --strategy balanced -w {relative(opened.root)}")
+        show_comparison(out, compared)
+    if code := worst([one.exit_code for one in compared]):
+        raise typer.Exit(code)
 
 
-def show_profile(out: Out, profile: "ModelProfile") -> None:
-    """The profile on one screen."""
-    out.heading(f"{profile.ref.name}  ({profile.architecture})")
-    out.facts([*_size(profile), *_shape(profile), *_words(profile), *_outlook(profile)])
-    out.findings(profile.findings)
+def _compared(out: Out, name: str, revision: str | None, settings: dict[str, Any]) -> "Compared":
+    """One model; whatever goes wrong with it does not stop the others."""
+    from autoadapter.cli.compare import Compared
+    from autoadapter.errors import AutoadapterError
+    from autoadapter.pipeline import open_workspace
+
+    try:
+        opened = open_workspace(name, revision, None, follow_symlinks=settings["follow_symlinks"])
+        return Compared(name, _analyze(out, opened, settings))
+    except AutoadapterError as error:
+        return Compared(name, error=error)
+    except Exception as error:
+        if os.environ.get("AUTOADAPTER_DEBUG"):
+            raise
+        return Compared(name, error=internal_error(error))
 
 
-def _size(profile: "ModelProfile") -> list[tuple[str, str]]:
-    tensors = profile.tensors
-    dtypes = ", ".join(f"{dtype} {human_count(count)}" for dtype, count in tensors.parameters_by_dtype.items())
-    memory = profile.memory
-    return [
-        ("parameters", f"{human_count(tensors.parameters)} in {tensors.tensors} tensors ({dtypes})"),
-        (
-            "weights",
-            f"{human_bytes(memory.weight_bytes)} as {tensors.format}, {len(tensors.files)} file(s); "
-            f"{human_bytes(memory.served_weight_bytes)} served as {memory.served_dtype}",
-        ),
-        ("KV cache", f"{human_bytes(memory.kv_bytes_per_token)} a token at 16 bit"),
-    ]
-
-
-def _shape(profile: "ModelProfile") -> list[tuple[str, str]]:
-    attention, rope, moe = profile.attention, profile.rope, profile.moe
-    heads = f"{attention.num_attention_heads} heads, {attention.num_key_value_heads} KV heads of {attention.head_dim}"
-    window = (
-        f", window {attention.sliding_window} on {attention.num_sliding_layers}" if attention.sliding_window else ""
-    )
-    rows = [
-        ("layers", f"{attention.num_layers}, hidden {profile.embedding.hidden_size}"),
-        ("attention", f"{attention.kind}, {heads}{window}"),
-        ("context", f"{profile.max_model_len:,} tokens"),
-    ]
-    if rope:
-        rows.append(
-            ("RoPE", f"{rope.kind}, theta {rope.theta:g}" + (f", factor {rope.factor:g}" if rope.factor else ""))
-        )
-    if moe:
-        rows.append(
-            ("MoE", f"{moe.num_experts} experts, {moe.num_experts_per_tok} a token, {moe.num_shared_experts} shared")
-        )
-    return rows
-
-
-def _words(profile: "ModelProfile") -> list[tuple[str, str]]:
-    tokenizer = profile.tokenizer
-    special = ", ".join(
-        f"{token.role} {token.text} ({token.id})" for token in tokenizer.special_tokens if token.role != "additional"
-    )
-    template = f"from {tokenizer.chat_template_source}" if tokenizer.has_chat_template else "none"
-    return [
-        (
-            "tokenizer",
-            f"{tokenizer.kind}, {tokenizer.vocab_size or '?'} tokens; stops at {list(tokenizer.stop_token_ids)}",
-        ),
-        ("special tokens", special or "none"),
-        ("chat template", template),
-    ]
-
-
-def _outlook(profile: "ModelProfile") -> list[tuple[str, str]]:
-    verdict = profile.verdict
-    quantization = profile.quantization
-    remote = profile.remote_code
-    return [
-        ("quantization", f"{quantization.method}, {quantization.bits or '?'} bit" if quantization else "none"),
-        ("remote code", ", ".join(remote.files) or ", ".join(remote.auto_map) if remote else "none"),
-        (
-            "verdict",
-            f"{verdict.outcome.replace('_', ' ')} on vLLM {verdict.vllm_version}, "
-            f"route {verdict.route}: {verdict.reason}",
-        ),
-    ]
+def _written(opened: "Workspace") -> list[Path]:
+    files = (opened.profile_path, opened.root / "sizing.json", opened.root / "analysis.html")
+    return [path for path in files if path.exists()]

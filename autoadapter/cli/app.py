@@ -10,6 +10,7 @@ import typer
 
 from autoadapter import __version__
 from autoadapter.cli import analyze, deploy, doctor, generate, optimize, prepare, run, sample, test
+from autoadapter.cli.common import internal_error
 from autoadapter.cli.output import Out
 from autoadapter.errors import AutoadapterError, InterruptedRunError, UserError
 
@@ -99,7 +100,5 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("AUTOADAPTER_DEBUG"):
             raise
-        words = AutoadapterError(f"Internal error: {type(error).__name__}: {error}")
-        words.hint = "Repeat with AUTOADAPTER_DEBUG=1 for the traceback, and report it."
-        Out(as_json=as_json).error(words)
+        Out(as_json=as_json).error(internal_error(error))
         sys.exit(1)

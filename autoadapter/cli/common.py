@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoadapter.cli.output import Out
+from autoadapter.errors import AutoadapterError
 from autoadapter.progress import Progress
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ def prefixed(progress: Progress, title: str) -> Progress:
         progress(f"{title}: {text}", fraction)
 
     return show
+
+
+def internal_error(error: Exception) -> AutoadapterError:
+    """What a user is told of a fault in AutoAdapter itself; exit code 1."""
+    hint = "Repeat with AUTOADAPTER_DEBUG=1 for the traceback, and report it."
+    return AutoadapterError(f"Internal error: {type(error).__name__}: {error}", hint=hint)
 
 
 def say_if_skipped(out: Out, outcome: "Outcome[Any]") -> None:

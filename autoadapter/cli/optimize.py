@@ -13,7 +13,8 @@ from autoadapter.cli.options import (
     SchemeOpt,
     WorkspaceOpt,
 )
-from autoadapter.cli.output import Out, human_bytes
+from autoadapter.cli.output import Out
+from autoadapter.units import human_bytes
 
 if TYPE_CHECKING:
     from autoadapter.artifacts import OptimizedModel

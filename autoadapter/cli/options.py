@@ -39,6 +39,9 @@ VllmOpt = Annotated[
 RemoteCodeOpt = Annotated[
     bool, typer.Option("--trust-remote-code", help="Allow code that the checkpoint brings along to run.")
 ]
+FollowLinksOpt = Annotated[
+    bool, typer.Option("--follow-symlinks", help="Let links in the model's folder lead out of it.")
+]
 StrategyOpt = Annotated[str, typer.Option(help="What matters most: max_perf, balanced or min_mem.", metavar="NAME")]
 HardwareOpt = Annotated[
     str, typer.Option(help="Where it will run: cpu, h200, h200:8, a100:4, …", metavar="NAME[:COUNT]")
@@ -63,6 +66,15 @@ EngineArgOpt = Annotated[
         metavar="NAME=VALUE",
         show_default=False,
         help="Any `vllm serve` option; beats every other source. Repeatable.",
+    ),
+]
+RecipesOpt = Annotated[
+    Path | None,
+    typer.Option(
+        "--recipes",
+        metavar="FOLDER",
+        show_default=False,
+        help="Folder of vLLM recipes (YAML); the one of this Hub id gives flags and parsers, never memory.",
     ),
 ]
 InputLenOpt = Annotated[

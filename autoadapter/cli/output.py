@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as LiveProgress
 from rich.table import Table
+from rich.text import Text
 
 from autoadapter.errors import AutoadapterError
 from autoadapter.progress import Progress
@@ -60,7 +61,7 @@ class Out:
         table.add_column(style="dim", no_wrap=True)
         table.add_column(overflow="fold")
         for name, value in rows:
-            table.add_row(name, safe(value))
+            table.add_row(safe(name), safe(value))
         self._data.print(table)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, status_column: int | None = None) -> None:
@@ -83,14 +84,38 @@ class Out:
             self._data.print(f"      {safe(why)}  ({safe(source)})", style="dim", soft_wrap=True)
 
     def findings(self, findings: "Sequence[Finding]", *, least: "Level | None" = None) -> None:
-        """What a stage noticed; `least` hides what matters less."""
+        """What a stage noticed, with the code that `analyze --explain` takes; `least` hides what matters less."""
         order = list(LEVEL_STYLE)
         shown = [finding for finding in findings if least is None or order.index(finding.level) <= order.index(least)]
         for finding in shown:
-            style = LEVEL_STYLE[finding.level]
-            self._data.print(f"[{style}]{finding.level}[/]  {safe(finding.message)}", soft_wrap=True)
+            style, code = LEVEL_STYLE[finding.level], safe(finding.code)
+            words = f"[{style}]{finding.level}[/]  {safe(finding.message)}  [dim]{code}[/]"
+            self._data.print(words, soft_wrap=True)
             if finding.hint:
                 self._data.print(f"         {safe(finding.hint)}", style="dim", soft_wrap=True)
+
+    @property
+    def width(self) -> int:
+        """Columns of the result."""
+        return self._data.width
+
+    @property
+    def draws_blocks(self) -> bool:
+        """Whether the terminal's encoding has block characters."""
+        return self._data.encoding.lower().startswith("utf")
+
+    def spans(self, spans: Sequence[tuple[str, str]]) -> None:
+        """One line of differently styled texts."""
+        self._data.print(Text.assemble(*((_inert(text), style) for text, style in spans)))
+
+    def numbers(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, dim: Collection[int] = ()) -> None:
+        """A table of numbers: the first column to the left, the others to the right; rows in `dim` recede."""
+        table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+        for at, name in enumerate(columns):
+            table.add_column(name, justify="right" if at else "left", overflow="fold")
+        for at, row in enumerate(rows):
+            table.add_row(*map(safe, row), style="dim" if at in dim else "")
+        self._data.print(table)
 
     def talk(self, text: str) -> None:
         """Something for people, on stderr."""
@@ -103,10 +128,7 @@ class Out:
     def error(self, error: AutoadapterError) -> None:
         """One sentence and the next command; with `--json` the same as a document."""
         if self.as_json:
-            kind = type(error).__name__
-            self.document(
-                {"error": {"type": kind, "message": str(error), "hint": error.hint, "exit_code": error.exit_code}}
-            )
+            self.document({"error": error_facts(error)})
         self._talk.print(f"[bold red]error:[/] {safe(str(error))}", soft_wrap=True)
         if error.hint:
             self._talk.print(f"[dim]try:[/] {safe(error.hint)}", soft_wrap=True)
@@ -128,9 +150,23 @@ class Out:
             yield show
 
 
+def error_facts(error: AutoadapterError) -> dict[str, Any]:
+    """An error as `--json` tells it."""
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "hint": error.hint,
+        "exit_code": error.exit_code,
+    }
+
+
 def safe(text: str) -> str:
     """Text from a model or the system as rich shows it literally: no markup, no control or escape sequences."""
-    return escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))
+    return escape(_inert(text))
+
+
+def _inert(text: str) -> str:
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _width() -> int | None:
@@ -151,21 +187,3 @@ def _plain_lines(console: Console, title: str) -> Progress:
             console.print(safe(f"{title}{share}: {text}" if title else text), style="dim", soft_wrap=True)
 
     return show
-
-
-def human_bytes(count: float) -> str:
-    """1536 → `1.5 KiB`."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.2f} TiB"
-
-
-def human_count(count: float) -> str:
-    """134515008 → `134.5M`."""
-    for unit in ("", "K", "M"):
-        if count < 1000:
-            return f"{count:.0f}{unit}" if unit == "" else f"{count:.1f}{unit}"
-        count /= 1000
-    return f"{count:.2f}B"

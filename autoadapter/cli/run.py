@@ -12,6 +12,7 @@ from autoadapter.cli.options import (
     DepthOpt,
     EngineArgOpt,
     EngineOpt,
+    FollowLinksOpt,
     ForceOpt,
     HardwareOpt,
     InputLenOpt,
@@ -27,7 +28,8 @@ from autoadapter.cli.options import (
     TargetOpt,
     WorkspaceOpt,
 )
-from autoadapter.cli.output import Out, human_bytes, human_count
+from autoadapter.cli.output import Out
+from autoadapter.units import human_bytes, human_count
 
 if TYPE_CHECKING:
     from autoadapter.pipeline import Outcome, Pipeline
@@ -55,6 +57,7 @@ def run(
     target: TargetOpt = None,
     engine_python: EngineOpt = None,
     trust_remote_code: RemoteCodeOpt = False,
+    follow_symlinks: FollowLinksOpt = False,
     force: ForceOpt = False,
     json: JsonOpt = False,
 ) -> None:
@@ -86,7 +89,7 @@ def run(
     settings["test_cases"] = tuple(case or ())
     settings["targets"] = tuple(choose(Target, name, "target") for name in target) if target else None
     settings |= {"engine_python": engine_python, "trust_remote_code": trust_remote_code, "force": force}
-    opened = open_workspace(model, revision, workspace)
+    opened = open_workspace(model, revision, workspace, follow_symlinks=follow_symlinks)
     began = time.monotonic()
     with pipeline(opened, out, "run", **settings) as stages:
         outcomes = _all_five(stages, out)

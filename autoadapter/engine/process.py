@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import httpx
-
 from autoadapter.engine.startup_log import StartupLog, last_cause, read_startup_log
 from autoadapter.engine.target import EngineTarget
 from autoadapter.errors import EngineError, UserError
@@ -174,6 +172,8 @@ class EngineServer:
         )
 
     def _answers(self) -> bool:
+        import httpx  # a third of what importing the engine room costs, and only a server needs it
+
         try:
             return httpx.get(f"{self.base_url}/health", timeout=2.0, trust_env=False).status_code == httpx.codes.OK
         except httpx.HTTPError:

@@ -4,6 +4,7 @@ import difflib
 import re
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import yaml
 
@@ -12,7 +13,23 @@ from autoadapter.errors import UserError
 from autoadapter.hardware.machine import usable_memory_bytes
 
 GIB = 1024**3
+OLDEST_CAPABILITY = (7, 5)
+"""Turing. CUDA 13, which vLLM 0.25 and newer are built for, dropped Volta."""
 MOST_DEVICES = 1024
+
+
+Rate = Literal["bf16", "fp8", "int8", "fp4"]
+"""Matrix units that a datasheet rates apart; `bf16` stands for every 16-bit float."""
+
+
+class Interconnect(Frozen):
+    """What joins devices of one machine."""
+
+    kind: Literal["nvlink", "pcie", "none"]
+    gb_s: float
+    """1e9 bytes per second and device, one direction."""
+    island: int
+    """Devices that it joins."""
 
 
 class Gpu(Frozen):
@@ -23,12 +40,34 @@ class Gpu(Frozen):
     memory_gib: float
     """Total as the driver reports it, GiB."""
     compute_capability: str
+    sm_count: int
+    """Streaming multiprocessors."""
     bandwidth_gb_s: float
     """HBM or GDDR bandwidth, 1e9 bytes per second."""
     bf16_tflops: float
     """Dense 16-bit matrix rate, 1e12 FLOP/s."""
     fp8_tflops: float | None = None
+    """None where there is no FP8 matrix unit; likewise below."""
+    int8_tflops: float | None = None
+    fp4_tflops: float | None = None
+    interconnect: Interconnect
     source: str
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Compute capability as numbers: (9, 0)."""
+        major, _, minor = self.compute_capability.partition(".")
+        return int(major), int(minor)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether vLLM's wheels hold code for it."""
+        return self.capability >= OLDEST_CAPABILITY
+
+    def flops_per_second(self, rate: Rate) -> float:
+        """Datasheet rate in FLOP/s; the 16-bit rate where the device has no such unit."""
+        rates = {"bf16": self.bf16_tflops, "fp8": self.fp8_tflops, "int8": self.int8_tflops, "fp4": self.fp4_tflops}
+        return (rates[rate] or self.bf16_tflops) * 1e12
 
 
 @cache
@@ -36,6 +75,11 @@ def gpus() -> tuple[Gpu, ...]:
     """All rows, in the file's order."""
     rows = yaml.safe_load(Path(__file__).with_name("gpus.yaml").read_text())
     return tuple(Gpu.model_validate(row) for row in rows)
+
+
+def gpu_of(hardware: Hardware) -> Gpu | None:
+    """The catalogue's row of planned hardware; None for a CPU and for what the catalogue does not list."""
+    return next((row for row in gpus() if row.name == hardware.name), None) if hardware.kind == "cuda" else None
 
 
 def parse_hardware(text: str) -> Hardware:

@@ -2,5 +2,6 @@
 
 from autoadapter.plan.planner import make_plan
 from autoadapter.plan.request import PlanRequest
+from autoadapter.plan.sizing import SizingRequest, common_hardware, size_model
 
-__all__ = ["PlanRequest", "make_plan"]
+__all__ = ["PlanRequest", "SizingRequest", "common_hardware", "make_plan", "size_model"]

@@ -6,13 +6,12 @@ from autoadapter.artifacts import Hardware, ModelProfile, Rejection
 from autoadapter.engine.schemes import SchemeRow, scheme
 from autoadapter.errors import DoesNotFitError, UserError
 from autoadapter.hardware import gpus, parse_hardware
-from autoadapter.plan.census import unreliable_estimate
-from autoadapter.plan.layout import Candidate, best, evaluate, fitting, legal_layouts
+from autoadapter.plan.layout import Candidate, best, cache_refusal, evaluate, fitting, legal_layouts
 from autoadapter.plan.legality import Layout, tensor_refusal
 from autoadapter.plan.overhead import GIB
 from autoadapter.plan.request import PlanRequest, UserFlags
 from autoadapter.plan.schemes import SchemeChoice, as_scheme, scheme_choice, shape_refusal
-from autoadapter.plan.weights import is_estimated, weight_bytes
+from autoadapter.plan.weights import is_estimated, unreliable_estimate, weight_bytes
 
 COUNTS = (1, 2, 4, 8, 16)
 RULE_SOURCE = "plan/layout.py: the rule of the strategy"
@@ -32,6 +31,7 @@ def choose(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> Choi
 
     Raises:
         UserError: the user fixed a scheme or a layout that is not legal.
+        KvRefusedError: vLLM would refuse to lay out the model's cache under every layout.
         DoesNotFitError: nothing legal fits; `smallest` names hardware that would do.
     """
     options = scheme_choice(profile, request)
@@ -51,7 +51,8 @@ def choose(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> Choi
         rejected.append(Rejection(choice=row.name, reason=reason, source=row.source))
         if options.by_user and candidates:
             raise UserError(f"--scheme {row.name}: {reason}.", hint="Leave out --scheme and the strategy chooses.")
-    raise _does_not_fit(profile, request, user, options)
+    refused = cache_refusal(profile, request, user, legal_layouts(profile, request.hardware, user)[0])
+    raise refused or _does_not_fit(profile, request, user, options)
 
 
 def _with_kernel(profile: ModelProfile, row: SchemeRow, candidates: list[Candidate]) -> tuple[list[Candidate], str]:
@@ -125,7 +126,7 @@ def _does_not_fit(
 def smallest_that_fits(profile: ModelProfile, request: PlanRequest, user: UserFlags, row: SchemeRow) -> Hardware | None:
     """The cheapest catalogued hardware, by total memory, that would hold the model; more of the same device first."""
     same = [request.hardware.name] if request.hardware.kind == "cuda" else []
-    names = same + [gpu.name for gpu in sorted(gpus(), key=lambda gpu: gpu.memory_gib)]
+    names = same + [gpu.name for gpu in sorted(gpus(), key=lambda gpu: gpu.memory_gib) if gpu.is_served]
     offers = [parse_hardware(f"{name}:{count}") for name in names for count in COUNTS]
     own = [offer for offer in offers if offer.name in same]
     others = sorted(offers, key=lambda offer: (offer.memory_bytes * offer.count, offer.count))

@@ -1,15 +1,28 @@
 """Environment variables of the server process."""
 
 from autoadapter.artifacts import EnvSetting
+from autoadapter.families import Recipe
 from autoadapter.plan.layout import Candidate
 from autoadapter.plan.overhead import GIB
 
 ENVS = "vLLM 0.32 envs.py"
 
 
-def environment(chosen: Candidate) -> tuple[EnvSetting, ...]:
-    """Quiet and offline everywhere; the KV pool and thread binding on a CPU."""
-    return (*(_cpu(chosen) if chosen.situation.hardware.kind == "cpu" else ()), *_quiet())
+def environment(chosen: Candidate, recipe: Recipe | None = None) -> tuple[EnvSetting, ...]:
+    """Quiet and offline everywhere; the KV pool and thread binding on a CPU; what a recipe adds to that."""
+    own = (*(_cpu(chosen) if chosen.situation.hardware.kind == "cpu" else ()), *_quiet())
+    names = {setting.name for setting in own}
+    return (*own, *(setting for setting in _of_recipe(recipe) if setting.name not in names))
+
+
+def _of_recipe(recipe: Recipe | None) -> tuple[EnvSetting, ...]:
+    if recipe is None:
+        return ()
+    why = "the recipe of this very model sets it"
+    return tuple(
+        EnvSetting(name=row.name, value=row.value, why=why, source=f"recipe {recipe.file}: {row.key}")
+        for row in recipe.env
+    )
 
 
 def _cpu(chosen: Candidate) -> tuple[EnvSetting, ...]:

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from autoadapter.artifacts import Finding, Level, ModelProfile
-from autoadapter.plan.census import unreliable_estimate
+from autoadapter.families import recipe_findings
+from autoadapter.plan.kv import kv_notes
 from autoadapter.plan.layout import Candidate
 from autoadapter.plan.request import PlanRequest, UserFlags
 from autoadapter.plan.settings import serving_dtype, stored_dtype
-from autoadapter.plan.weights import is_estimated
+from autoadapter.plan.weights import is_estimated, unreliable_estimate
 
 SAFE_UTILIZATION = 0.95
 FULL_SHARE = 0.8
@@ -18,7 +19,8 @@ def plan_findings(
 ) -> tuple[Finding, ...]:
     """The profile's blockers as they are, then the plan's own."""
     blockers = [finding for finding in profile.findings if finding.level is Level.BLOCKER]
-    return (*blockers, *_of_model(profile, request), *_of_size(profile, request, chosen), *_of_user(user))
+    own = (*_of_model(profile, request), *_of_size(profile, request, chosen), *_of_user(user))
+    return (*blockers, *own, *(recipe_findings(request.recipe, request.vllm_version) if request.recipe else ()))
 
 
 def _finding(code: str, level: Level, message: str, source: str, hint: str | None = None) -> Finding:
@@ -57,6 +59,8 @@ def _of_size(profile: ModelProfile, request: PlanRequest, chosen: Candidate) -> 
     if layout.devices < request.hardware.count:
         text = f"{layout.text} uses {layout.devices} of {request.hardware.count} devices."
         yield _finding("idle-devices", Level.INFO, text, "plan/layout.py")
+    for note in kv_notes(profile.structure, chosen.situation.question):
+        yield _finding("cache-estimate", Level.INFO, note, "plan/kv")
     is_full = memory.overhead_bytes + memory.weight_bytes > memory.device_bytes * FULL_SHARE
     if is_full and request.hardware.kind == "cuda":
         text = "Weights and overhead take more than 80 % of the device; the overhead is an estimate."

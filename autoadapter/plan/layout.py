@@ -8,20 +8,23 @@
 A layout that keeps the wanted context beats one that shortens it, and pipeline stages are the last resort.
 """
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from autoadapter.artifacts import Hardware, MemoryBudget, ModelProfile, Scheme, Strategy, Workload
 from autoadapter.engine.schemes import SchemeRow
+from autoadapter.plan.kv import KvRefusedError, kv_layout
 from autoadapter.plan.legality import Layout, layouts
-from autoadapter.plan.memory import CPU_SHARE, Situation, budget, kv_pool, longest_request, pool_tokens
+from autoadapter.plan.memory import CPU_SHARE, CacheFlags, Situation, budget, kv_pool, longest_request, pool_tokens
 from autoadapter.plan.overhead import Batch
 from autoadapter.plan.request import PlanRequest, UserFlags
 from autoadapter.plan.schemes import as_scheme
 
 GPU_UTILIZATION = 0.92
 """vLLM 0.32's default; above 0.95 graphs and fragmentation end in out-of-memory errors (vllm#21410)."""
+AS_IS = Scheme(name="as_is", backend=None, why="the cache does not depend on the scheme", source="plan/kv")
 MARGIN = 1.1
 LENGTH_STEP = 256
 SHORTEST_MIN_MEM = 2048
@@ -90,6 +93,8 @@ def evaluate(
     profile: ModelProfile, request: PlanRequest, user: UserFlags, layout: Layout, scheme: Scheme
 ) -> Candidate | None:
     """The candidate if it holds at least one request, else None."""
+    if cache_refusal(profile, request, user, (layout,)):
+        return None
     situation = _situation(profile, request, user, layout, scheme)
     wanted, work = wanted_length(profile, request, user), request.workload
     longest = longest_request(situation, kv_pool(situation, work, wanted))
@@ -102,6 +107,21 @@ def evaluate(
     memory = budget(situation, work, length)
     total = pool_tokens(situation, memory.kv_pool_bytes, per_request) * layout.data
     return Candidate(situation, memory, length, wanted, total)
+
+
+def cache_refusal(
+    profile: ModelProfile, request: PlanRequest, user: UserFlags, layouts: tuple[Layout, ...]
+) -> KvRefusedError | None:
+    """Why vLLM would refuse to lay out the cache under each of these layouts; None where it serves one."""
+    found = None
+    for layout in layouts:
+        try:
+            kv_layout(profile.structure, _situation(profile, request, user, layout, AS_IS).question)
+        except KvRefusedError as refused:
+            found = found or refused
+        else:
+            return None
+    return found
 
 
 def is_frugal(request: PlanRequest, user: UserFlags) -> bool:
@@ -118,7 +138,7 @@ def enough_utilization(situation: Situation, workload: Workload, max_model_len: 
     """
     replicas = situation.layout.data
     busy = -(-workload.concurrency // replicas) * situation.request_bytes(workload.input_len + workload.output_len)
-    cache = max(busy, situation.request_bytes(max_model_len + situation.block))
+    cache = max(busy, situation.kv.needed_bytes(max_model_len))
     hundredths = math.ceil((situation.fixed_bytes + cache) * MARGIN / situation.hardware.memory_bytes * 100)
     return min(situation.utilization, hundredths / 100)
 
@@ -136,8 +156,30 @@ def _situation(
         batch=batch_for(request, user, layout.data),
         utilization=share,
         kv_dtype=kv_dtype_for(request, user),
-        is_windowed=user.values.get("disable-hybrid-kv-cache-manager") is not True,
+        cache=_cache_flags(user),
+        vllm_version=request.vllm_version,
     )
+
+
+def _cache_flags(user: UserFlags) -> CacheFlags:
+    return CacheFlags(
+        block_size=user.integer("block-size"),
+        decode_context_parallel=user.integer("decode-context-parallel-size") or 1,
+        prefix_caching=user.values.get("enable-prefix-caching") is not False,
+        hybrid_manager=user.values.get("disable-hybrid-kv-cache-manager") is not True,
+        async_scheduling=user.values.get("async-scheduling") is not False,
+        speculative_tokens=_speculative_tokens(user.text("speculative-config")),
+    )
+
+
+def _speculative_tokens(config: str | None) -> int:
+    """`num_speculative_tokens` of a `--speculative-config`; 0 where it is not JSON or does not say."""
+    try:
+        said = json.loads(config or "{}")
+    except ValueError:
+        return 0
+    tokens = said.get("num_speculative_tokens") if isinstance(said, dict) else None
+    return tokens if isinstance(tokens, int) and tokens > 0 else 0
 
 
 def _settled_length(wanted: int, longest: int, *, is_fixed: bool) -> int:

@@ -1,30 +1,38 @@
 """Whether it fits: weights, overhead and KV cache on the fullest device.
 
-Formulas: `num_blocks = floor(pool / (block × bytes per token))`, `tokens = num_blocks × block`,
-`concurrency = tokens / max-model-len`. Once the pool is known they reproduce 57 public vLLM 0.19 start-up logs
-to 0.05 %. Where layers slide or keep a state a token has no one price: `kv_tokens` is then the tokens that a replica
-holds in requests of `max-model-len`, concurrency × max-model-len, which is what vLLM 0.24 and newer print.
+The cache is laid out as vLLM lays it out (`plan/kv`). `kv_tokens` is the tokens that a replica holds in requests of
+`max-model-len`, concurrency × max-model-len, which is what vLLM 0.21 and newer print; where all layers keep every token
+older versions print the same but for a block.
 """
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from autoadapter.artifacts import Hardware, MemoryBudget, ModelProfile, Scheme, Workload
+from autoadapter.plan.kv import KvLayout, KvQuestion, kv_layout
 from autoadapter.plan.legality import Layout
-from autoadapter.plan.overhead import GIB, Batch, overhead
-from autoadapter.plan.weights import is_estimated, kv_share, weight_bytes
-from autoadapter.plan.windows import BATCHES_IN_FLIGHT, KvCost, held_tokens, padding, slides
+from autoadapter.plan.overhead import GIB, Batch, Overhead, overhead
+from autoadapter.plan.weights import is_estimated, stage_weights
 
-GPU_BLOCK = 16
-CPU_BLOCK = 128
-CPU_MLA_BLOCK = 16
-"""Tokens of a KV block. Source: vLLM 0.32 `CacheConfig.block_size` and `platforms/cpu.py`."""
 CPU_SHARE = 0.9
 """Part of a CPU machine's memory that the server may take; the rest is for the system."""
 CPU_POOL_SHARE = 0.25
 """Largest part of the memory for the KV cache on a CPU: vLLM holds the pool against one NUMA node's free memory."""
-KV_ELEMENT_BYTES = {"fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "float32": 4}
-"""By `--kv-cache-dtype`; everything else is planned as 16 bit."""
+UNBOUNDED = 1 << 30
+"""Tokens; a request that long fits only where nothing grows with it."""
+
+
+@dataclass(frozen=True)
+class CacheFlags:
+    """What the user said of the cache, by the names of vLLM's options."""
+
+    block_size: int | None = None
+    decode_context_parallel: int = 1
+    prefix_caching: bool = True
+    hybrid_manager: bool = True
+    async_scheduling: bool = True
+    speculative_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -38,54 +46,66 @@ class Situation:
     batch: Batch
     utilization: float
     kv_dtype: str
-    is_windowed: bool = True
-    """Whether vLLM's hybrid KV cache manager frees what slides out of a window; the user may turn it off."""
-    batches_in_flight: int = BATCHES_IN_FLIGHT
+    cache: CacheFlags = CacheFlags()
+    vllm_version: str = "0.32.0"
 
-    @property
-    def block(self) -> int:
-        """Tokens of a KV block."""
-        if self.hardware.kind == "cuda":
-            return GPU_BLOCK
-        return CPU_MLA_BLOCK if self.profile.attention.kind == "mla" else CPU_BLOCK
+    @cached_property
+    def question(self) -> KvQuestion:
+        """What the cache depends on beside the structure."""
+        return KvQuestion(
+            max_model_len=self.profile.max_model_len,
+            max_num_batched_tokens=self.batch.max_num_batched_tokens,
+            tensor_parallel=self.layout.tensor,
+            pipeline_parallel=self.layout.pipeline,
+            decode_context_parallel=self.cache.decode_context_parallel,
+            kv_cache_dtype=self.kv_dtype,
+            model_dtype="float32" if self.profile.memory.served_dtype in ("float32", "F32") else "bfloat16",
+            block_size=self.cache.block_size,
+            device=self.hardware.kind,
+            prefix_caching=self.cache.prefix_caching,
+            hybrid_manager=self.cache.hybrid_manager,
+            speculative_tokens=self.cache.speculative_tokens,
+            async_scheduling=self.cache.async_scheduling,
+            vllm_version=self.vllm_version,
+        )
+
+    @cached_property
+    def kv(self) -> KvLayout:
+        """Groups and blocks of the cache.
+
+        Raises:
+            KvRefusedError: vLLM would refuse these layers under these flags.
+        """
+        return kv_layout(self.profile.structure, self.question)
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Bytes of KV cache that one token takes on one device, in all layers."""
-        return self._on_device(self.profile.memory.kv_bytes_per_token)
-
-    @property
-    def kv_cost(self) -> KvCost:
-        """Bytes of a request's tokens on one device, sliding layers apart."""
-        if not self.is_windowed or not slides(self.profile):
-            return KvCost(self.kv_bytes_per_token, 0, 0)
-        sliding = self.profile.memory.kv_window_bytes_per_token
-        whole = self.profile.memory.kv_bytes_per_token - sliding
-        whole_padding, sliding_padding = padding(self.profile)
-        in_flight = (self.batches_in_flight + self.layout.pipeline - 1) * self.batch.max_num_batched_tokens
-        held = held_tokens(self.profile, in_flight, self.block)
-        return KvCost(self._on_device(whole * whole_padding), self._on_device(sliding * sliding_padding), held)
-
-    def _on_device(self, whole: float) -> int:
-        layers = max(1, self.profile.attention.num_layers)
-        stage = -(-layers // self.layout.pipeline) / layers
-        element = KV_ELEMENT_BYTES.get(self.kv_dtype, 2) / 2
-        return math.ceil(whole * element * kv_share(self.profile, self.layout) * stage)
+        """Bytes of KV cache that one token takes on one device, in all layers, before any of it slides away."""
+        return self.kv.token_bytes
 
     def request_bytes(self, tokens: int) -> int:
-        """Bytes that one request of so many tokens takes on one device: KV cache and recurrent state."""
-        return self.kv_cost.request_bytes(tokens) + self.profile.memory.state_bytes_per_request
+        """Bytes that one request of so many tokens takes on one device: KV cache and recurrent state, whole blocks."""
+        return self.kv.request_bytes(tokens)
 
     @property
     def room(self) -> int:
         """Bytes that are left for KV cache and recurrent state; negative when the weights alone do not fit."""
         return int(self.hardware.memory_bytes * self.utilization) - self.fixed_bytes
 
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """Bytes of weights on a rank of each pipeline stage."""
+        return stage_weights(self.profile, self.scheme, self.layout)
+
+    @cached_property
+    def extra(self) -> Overhead:
+        """What a device needs beside weights and cache."""
+        return overhead(self.profile, self.hardware, self.layout, self.batch, self.vllm_version)
+
     @property
     def fixed_bytes(self) -> int:
         """Weights and overhead on the fullest device."""
-        extra = overhead(self.profile, self.hardware, self.layout, self.batch).total_bytes
-        return weight_bytes(self.profile, self.scheme, self.layout) + extra
+        return max(weight + more for weight, more in zip(self.weights, self.extra.stage_bytes, strict=True))
 
 
 def kv_pool(situation: Situation, workload: Workload, max_model_len: int) -> int:
@@ -94,53 +114,49 @@ def kv_pool(situation: Situation, workload: Workload, max_model_len: int) -> int
         return max(0, situation.room)
     per_request = min(workload.input_len + workload.output_len, max_model_len)
     busy = workload.concurrency * situation.request_bytes(per_request)
-    one = situation.request_bytes(max_model_len + CPU_BLOCK)
+    one = situation.kv.needed_bytes(max_model_len)
     cap = max(int(situation.hardware.memory_bytes * CPU_POOL_SHARE), one)
     wanted = math.ceil(max(min(busy, cap), one) / GIB)
     return min(wanted, max(0, situation.room // GIB)) * GIB
 
 
 def longest_request(situation: Situation, pool: int) -> int:
-    """Tokens that one request may have with the pool to itself."""
-    state = situation.profile.memory.state_bytes_per_request
-    if situation.kv_bytes_per_token == 0:
-        return situation.profile.max_model_len if pool >= state else 0
-    longest = situation.kv_cost.longest(pool - state, situation.block)
-    return situation.profile.max_model_len if longest is None else longest
+    """Tokens that one request may have with the pool to itself; the model's limit where nothing grows with them."""
+    longest = situation.kv.longest(pool, UNBOUNDED)
+    return situation.profile.max_model_len if longest == UNBOUNDED else longest
 
 
 def budget(situation: Situation, workload: Workload, max_model_len: int) -> MemoryBudget:
     """The whole account of the fullest device."""
     pool = kv_pool(situation, workload, max_model_len)
     tokens = pool_tokens(situation, pool, max_model_len)
-    extra = overhead(situation.profile, situation.hardware, situation.layout, situation.batch)
     return MemoryBudget(
         device_bytes=situation.hardware.memory_bytes,
-        weight_bytes=weight_bytes(situation.profile, situation.scheme, situation.layout),
-        overhead_bytes=extra.total_bytes,
+        weight_bytes=max(situation.weights),
+        overhead_bytes=situation.fixed_bytes - max(situation.weights),
         kv_pool_bytes=pool,
         kv_bytes_per_token=situation.kv_bytes_per_token,
         kv_tokens=tokens,
         max_concurrency=round(tokens / max_model_len, 2),
-        provenance=_provenance(situation, extra.source),
+        provenance=_provenance(situation, situation.extra.source),
     )
 
 
 def pool_tokens(situation: Situation, pool: int, length: int) -> int:
-    """Tokens that a pool holds in requests of `length` tokens, in whole blocks.
+    """Tokens that a pool holds in requests of `length` tokens.
 
-    The length matters where layers slide or keep a state; elsewhere every token costs the same.
+    The length matters where layers slide or keep a state; elsewhere every token costs the same but for whole blocks.
     """
-    state = situation.profile.memory.state_bytes_per_request
-    if situation.kv_bytes_per_token == 0:
-        return (pool // state if state else situation.batch.max_num_seqs) * length
-    return pool * length // situation.request_bytes(length) // situation.block * situation.block
+    kv = situation.kv
+    if not kv.groups:
+        return situation.batch.max_num_seqs * length
+    return int(kv.blocks(pool) / kv.blocks_for(length) * length)
 
 
 def _token_source(situation: Situation) -> str:
-    blocks = f"pool in blocks of {situation.block} tokens"
-    held = situation.kv_cost.held
-    return f"{blocks}, in requests of max-model-len; sliding layers hold at most {held} tokens" if held else blocks
+    kv = situation.kv
+    groups = f" and {len(kv.groups)} groups of layers" if len(kv.groups) > 1 else ""
+    return f"pool in blocks of {kv.block_size} tokens{groups}, as vLLM {situation.vllm_version} lays them out"
 
 
 def _provenance(situation: Situation, overhead_source: str) -> dict[str, str]:
@@ -152,7 +168,7 @@ def _provenance(situation: Situation, overhead_source: str) -> dict[str, str]:
         "weight_bytes": f"{size} under {situation.scheme.name}, spread over {situation.layout.text}",
         "overhead_bytes": overhead_source,
         "kv_pool_bytes": share if situation.hardware.kind == "cuda" else cpu,
-        "kv_bytes_per_token": f"profile: KV bytes of all layers, KV cache dtype {situation.kv_dtype}",
+        "kv_bytes_per_token": f"profile: caches of all layers, KV cache dtype {situation.kv_dtype}",
         "kv_tokens": _token_source(situation),
         "max_concurrency": "kv_tokens / max-model-len",
     }

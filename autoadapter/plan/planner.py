@@ -49,7 +49,7 @@ def make_plan(profile: ModelProfile, request: PlanRequest) -> ServingPlan:
         scheme=chosen.scheme,
         parallelism=chosen.layout.as_artifact(),
         settings=settings,
-        env=environment(chosen),
+        env=environment(chosen, request.recipe),
         memory=chosen.memory,
         rejected=choice.rejected,
         findings=tuple(plan_findings(profile, request, user, chosen)),

@@ -8,6 +8,7 @@ from autoadapter.artifacts import Frozen, Hardware, ModelProfile, Strategy, Work
 from autoadapter.artifacts.serving_plan import SettingValue
 from autoadapter.engine.flags import flag, value_problem
 from autoadapter.errors import UserError
+from autoadapter.families import Recipe
 
 Scalar = bool | int | float | str
 
@@ -34,6 +35,8 @@ class PlanRequest(Frozen):
     max_model_len: int | None = None
     """Tokens, prompt and answer together."""
     served_name: str | None = None
+    recipe: Recipe | None = None
+    """What vLLM's public recipes say of this very model (`--recipes`)."""
     engine_args: dict[str, Scalar] = Field(default_factory=dict)
     """`vllm serve` options by name, dashes or underscores; they beat every other source."""
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from autoadapter.artifacts import Belief, EngineSetting, ModelProfile, Route, Strategy
 from autoadapter.artifacts.serving_plan import SettingValue
+from autoadapter.engine import flags
+from autoadapter.engine.versions import within
 from autoadapter.families import settings_for
 from autoadapter.plan.layout import GPU_UTILIZATION, Candidate
 from autoadapter.plan.memory import Situation
@@ -14,6 +16,8 @@ DRAIN_SECONDS = 30
 """Kubernetes' own default grace period is 30 s; requests that are longer are aborted."""
 QUIET_ENDPOINTS = "/health,/metrics,/ping"
 DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+FLOAT16_REFUSED = ("gemma2", "gemma3", "gemma3_text", "glm4")
+"""Source: vLLM 0.32 `config/model.py` `_FLOAT16_NOT_SUPPORTED_MODELS`."""
 RULE = "plan/layout.py"
 
 
@@ -29,6 +33,7 @@ def engine_settings(
         *_execution(request),
         *_operation(),
         *_family(profile),
+        *_recipe(request),
         *_user(user),
     ):
         settled[setting.flag] = setting
@@ -60,6 +65,8 @@ def _model(profile: ModelProfile, request: PlanRequest, chosen: Candidate) -> It
 def serving_dtype(profile: ModelProfile, request: PlanRequest) -> tuple[str, str]:
     """The dtype in vLLM's word, and why."""
     dtype = stored_dtype(profile)
+    if dtype == "float16" and profile.model_type in FLOAT16_REFUSED:
+        return "bfloat16", f"vLLM refuses {profile.model_type} in float16, which the checkpoint says"
     capability = request.hardware.compute_capability
     if dtype == "bfloat16" and capability and tuple(map(int, capability.split("."))) < (8, 0):
         return "float16", f"compute capability {capability} has no bfloat16"
@@ -118,7 +125,7 @@ def _layout(chosen: Candidate) -> Iterator[EngineSetting]:
             yield _computed(flag, size, why, RULE)
     if layout.expert_parallel:
         why = "experts stay whole and are dealt out over all ranks"
-        yield _computed("enable-expert-parallel", True, why, "plan/legality.py: experts")
+        yield _computed("enable-expert-parallel", True, why, "plan/legality/experts.py")
 
 
 def _execution(request: PlanRequest) -> Iterator[EngineSetting]:
@@ -151,6 +158,19 @@ def _family(profile: ModelProfile) -> Iterator[EngineSetting]:
             source=f"families/{name}.yaml: {row.source}",
             belief=Belief.FAMILY,
         )
+
+
+def _recipe(request: PlanRequest) -> Iterator[EngineSetting]:
+    """What the recipe of this very model says, where the target's vLLM has the option."""
+    recipe = request.recipe
+    if recipe is None:
+        return
+    for row in recipe.settings_on(request.hardware.compute_capability):
+        known = flags.flag(row.flag)
+        if within(request.vllm_version, known.since, known.until):
+            why = "the recipe of this very model sets it"
+            source = f"recipe {recipe.file}: {row.key}"
+            yield EngineSetting(flag=row.flag, value=row.value, why=why, source=source, belief=Belief.FAMILY)
 
 
 def _user(user: UserFlags) -> Iterator[EngineSetting]:

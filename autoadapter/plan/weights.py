@@ -1,14 +1,14 @@
-"""Bytes of weights on one device, from the profile alone.
+"""Bytes of weights on each rank, from the profile's structure.
 
-Checked against public vLLM 0.19 logs: Llama-3.1-8B bf16 14.957 GiB (log 14.99), fp8 8.457 (8.49), w4a16 5.309 (5.38);
-Qwen3-30B-A3B 56.87 (56.88). Norms, router and rotary tables are counted as linear weights: below 0.1 %.
+Checked against public vLLM 0.19 logs in tests/unit/plan/test_accuracy.py.
 """
 
 from dataclasses import dataclass
 
-from autoadapter.artifacts import ModelProfile, Scheme
+from autoadapter.artifacts import LayerGroup, ModelProfile, ModelStructure, Scheme
+from autoadapter.artifacts.model_structure import Split
 from autoadapter.engine.schemes import scheme as scheme_row
-from autoadapter.plan.census import Census, census
+from autoadapter.plan.beyond import layer_extra, rope_table, rounding
 from autoadapter.plan.legality import VOCAB_PADDING, Layout
 
 SCALE_BITS_PER_CHANNEL = 32
@@ -17,48 +17,105 @@ SCALE_BITS_PER_GROUP = 16
 
 
 @dataclass(frozen=True)
-class WeightParts:
-    """Bytes of the whole model, by how vLLM spreads them."""
+class Spread:
+    """How one layout and scheme change a layer's weights."""
 
-    tables: int
-    """Embedding and head, counted once when tied. They stay 16 bit under every scheme."""
-    dense: int
-    """Attention, dense and shared MLPs, norms: sharded by TP, repeated by every data-parallel rank."""
-    kv_projections: int
-    """Part of `dense`: K and V projections, repeated when TP exceeds the key/value heads."""
-    experts: int
-    """Routed experts: dealt out or sliced over TP × DP."""
-
-
-def weight_parts(profile: ModelProfile, scheme: Scheme) -> WeightParts:
-    """Weights by kind under a scheme."""
-    element = 4 if profile.memory.served_dtype == "float32" else 2
-    count = census(profile)
-    whole = profile.memory.served_weight_bytes or _estimate(profile, count, element)
-    tables = min(count.tables * element, whole)
-    rest, linear = whole - tables, max(1, count.linear)
-    kept = _share_kept(profile, scheme, element)
-    experts = rest * count.experts / linear
-    kv = rest * count.kv_projections / linear
-    return WeightParts(tables, int((rest - experts) * kept), int(kv * kept), int(experts * kept))
+    layout: Layout
+    kept: float = 1.0
+    """Bytes of a quantized linear weight over its bytes before."""
 
 
 def is_estimated(profile: ModelProfile) -> bool:
     """Whether the size comes from the configuration because no tensor headers were there to read."""
-    return profile.memory.served_weight_bytes == 0
+    return not profile.structure.from_headers
 
 
-def _estimate(profile: ModelProfile, count: Census, element: int) -> int:
-    quantization = profile.quantization
-    bits = quantization.bits if quantization and quantization.method != "gguf" else None
-    return count.tables * element + int(count.linear * (bits / 8 if bits else element))
+def unreliable_estimate(profile: ModelProfile) -> str | None:
+    """Why a size from this configuration is no more than a guess, or None."""
+    if profile.mlp is None and profile.moe is None and profile.state is None:
+        return "the configuration does not state the width of its MLP, which is not counted"
+    if profile.state is not None and profile.state.bytes_per_request is None:
+        return "its recurrent layers are of an unknown kind"
+    return None
 
 
-def _share_kept(profile: ModelProfile, scheme: Scheme, element: int) -> float:
-    """Bytes of a quantized linear weight over its bytes before."""
+def weight_bytes(profile: ModelProfile, scheme: Scheme, layout: Layout) -> int:
+    """Bytes of weights on the fullest rank of a layout."""
+    return max(stage_weights(profile, scheme, layout))
+
+
+def stage_weights(profile: ModelProfile, scheme: Scheme, layout: Layout) -> tuple[int, ...]:
+    """Bytes on a rank of each pipeline stage.
+
+    The embedding and the encoders stand in the first stage, the head and the final norm in the last; a tied head is
+    the embedding itself within one stage and a second copy of it in another (vLLM 0.32 `PPMissingLayer`).
+    """
+    structure, spread = profile.structure, Spread(layout, _kept(profile, scheme))
+    sizes = [_span(structure, span, spread) for span in stages(structure.num_layers, layout.pipeline)]
+    vocab = profile.embedding.vocab_size
+    table = _table(structure.embedding_bytes, vocab, layout)
+    head = _table(structure.head_bytes, vocab, layout)
+    sizes[0] += table + sum(encoder.weight_bytes for encoder in structure.encoders) / layout.tensor
+    sizes[-1] += head + structure.other_bytes
+    if len(sizes) > 1 and not structure.head_bytes:
+        sizes[-1] += table
+    return tuple(int(size + rope_table(profile)) for size in sizes)
+
+
+def _table(size: int, vocab_size: int, layout: Layout) -> float:
+    part = padded(size, vocab_size) / layout.tensor
+    return part + rounding(part)
+
+
+def padded(table_bytes: int, vocab_size: int) -> float:
+    """Bytes of a vocabulary table once its rows are padded to a multiple of 64."""
+    return table_bytes * (-(-vocab_size // VOCAB_PADDING) * VOCAB_PADDING / vocab_size)
+
+
+def stages(num_layers: int, pipeline: int) -> tuple[range, ...]:
+    """Layers of each pipeline stage: the rest goes to the stages before the last, from the back.
+
+    Source: vLLM 0.32 `distributed/utils.py` `get_pp_indices`.
+    """
+    sizes = [num_layers // pipeline] * pipeline
+    for offset in range(2, num_layers % pipeline + 2):
+        sizes[-offset] += 1
+    starts = [sum(sizes[:number]) for number in range(pipeline)]
+    return tuple(range(start, start + size) for start, size in zip(starts, sizes, strict=True))
+
+
+def _span(structure: ModelStructure, span: range, spread: Spread) -> float:
+    """Bytes of a stage's layers on one rank."""
+    return sum(sum(layer in span for layer in group.layers) * _on_rank(group, spread) for group in structure.groups)
+
+
+def _on_rank(group: LayerGroup, spread: Spread) -> float:
+    """Bytes of one layer on one rank."""
+    weights, layout = group.weights, spread.layout
+    shares: dict[Split, float] = {
+        "split": 1 / layout.tensor,
+        "kv": _kv_part(group, layout),
+        "replicated": 1.0,
+        "experts": 1 / layout.expert_ranks,
+    }
+    linear = weights.split * shares["split"] + weights.kv * shares["kv"] + weights.experts * shares["experts"]
+    return linear * spread.kept + weights.replicated + layer_extra(group, layout, shares, spread.kept)
+
+
+def _kv_part(group: LayerGroup, layout: Layout) -> float:
+    """Part of a layer's key/value heads that one tensor-parallel rank holds, by its first cache.
+
+    Source: vLLM 0.32 `config/model.py` `get_num_kv_heads`.
+    """
+    heads = max(1, group.caches[0].kv_heads) if group.caches else layout.tensor
+    return max(1, -(-heads // layout.tensor)) / heads
+
+
+def _kept(profile: ModelProfile, scheme: Scheme) -> float:
     bits = scheme_row(scheme.name).served_bits
     if bits is None:
         return 1.0
+    element = 4 if profile.memory.served_dtype == "float32" else 2
     group = scheme.options.get("group_size")
     scales = (
         SCALE_BITS_PER_GROUP / group
@@ -66,27 +123,3 @@ def _share_kept(profile: ModelProfile, scheme: Scheme, element: int) -> float:
         else SCALE_BITS_PER_CHANNEL / profile.embedding.hidden_size
     )
     return (bits + scales) / (8 * element)
-
-
-def weight_bytes(profile: ModelProfile, scheme: Scheme, layout: Layout) -> int:
-    """Bytes of weights on the fullest device of a layout."""
-    parts = weight_parts(profile, scheme)
-    vocab = profile.embedding.vocab_size
-    padded = -(-vocab // VOCAB_PADDING) * VOCAB_PADDING / vocab
-    repeated = kv_share(profile, layout) - 1 / layout.tensor
-    dense = parts.dense / layout.tensor + parts.kv_projections * max(0.0, repeated)
-    experts = parts.experts / (layout.tensor * layout.data)
-    layers = profile.attention.num_layers
-    stage = -(-layers // layout.pipeline) / layers
-    return int(parts.tables * padded / layout.tensor + (dense + experts) * stage)
-
-
-def kv_share(profile: ModelProfile, layout: Layout) -> float:
-    """Part of the model's key/value heads that one tensor-parallel rank holds; 1 under MLA, whose latent is not split.
-
-    Source: vLLM 0.32 `config/model.py` `get_num_kv_heads`.
-    """
-    if profile.attention.kind == "mla":
-        return 1.0
-    heads = max(1, profile.attention.num_key_value_heads)
-    return max(1, -(-heads // layout.tensor)) / heads

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 from pydantic import JsonValue
 
 from autoadapter.artifacts import CheckResult, Finding, ServingPlan, Status, Threshold, VerificationReport
+from autoadapter.rendering.model_section import ModelSection
 from autoadapter.verify.charts import charts_of
 from autoadapter.verify.judge import holds
 from autoadapter.verify.plots import Chart, short
@@ -62,9 +63,11 @@ class ReportView:
     checks: tuple[CheckView, ...]
     runs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     findings: tuple[Finding, ...]
+    section: ModelSection | None = None
+    """What `analyze` found: layers, memory, costs."""
 
     @classmethod
-    def of(cls, report: VerificationReport, plan: ServingPlan) -> Self:
+    def of(cls, report: VerificationReport, plan: ServingPlan, section: ModelSection | None = None) -> Self:
         """The view of a report, with the plan's words for model and layout."""
         charts = charts_of(report)
         return cls(
@@ -77,6 +80,7 @@ class ReportView:
             checks=tuple(check_view(check, charts[check.name]) for check in report.checks),
             runs=tuple((f"Engine: {run.role}", run_facts(run.model_dump())) for run in report.engine_runs),
             findings=report.findings,
+            section=section,
         )
 
 

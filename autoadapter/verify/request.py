@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoadapter.artifacts import Depth, ModelProfile, OptimizedModel, ServingPlan
+from autoadapter.artifacts import Depth, ModelProfile, OptimizedModel, ServingPlan, Sizing
 from autoadapter.engine import EngineTarget
 
 AS_IS = "as_is"
@@ -31,6 +31,9 @@ class VerifyRequest:
     """What `-w` names in the commands that repeat a check; None means `folder`."""
     trust_remote_code: bool = False
     """Whether transformers may run code that the checkpoint brings along; the server follows the plan."""
+
+    sizing: Sizing | None = None
+    """What `analyze` sized, for the report's section on the model."""
 
     @property
     def unchanged(self) -> bool:

@@ -12,6 +12,7 @@ from autoadapter.errors import AutoadapterError, EngineError, MissingPartError, 
 from autoadapter.hardware.machine import gpu_names, this_machine
 from autoadapter.progress import Progress, silent
 from autoadapter.rendering import render, write_atomically
+from autoadapter.rendering.model_section import ModelSection
 from autoadapter.verify.checks import CHECKS
 from autoadapter.verify.context import Check, CheckContext
 from autoadapter.verify.engines import Engines, Role
@@ -139,5 +140,6 @@ def findings(request: VerifyRequest, results: tuple[CheckResult, ...]) -> tuple[
 
 def write_report(report: VerificationReport, request: VerifyRequest) -> None:
     """Both files, each whole or not at all."""
-    write_atomically(request.folder / "report.html", render(ReportView.of(report, request.plan)))
+    section = ModelSection.of(request.profile, [request.sizing] if request.sizing else [])
+    write_atomically(request.folder / "report.html", render(ReportView.of(report, request.plan, section)))
     write_atomically(request.folder / VerificationReport.file_name, report.to_json())

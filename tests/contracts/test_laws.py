@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "autoadapter"
 STAGE_ROOMS = {"analyze", "probe", "plan", "generate", "optimize", "verify", "deploy", "watch"}
-SHARED_ROOMS = {"artifacts", "errors", "progress", "engine", "hardware", "families", "rendering"}
-JOINTS = {"pipeline", "api", "cli", "workspace", "doctor", "options", "sample"}
+SHARED_ROOMS = {"artifacts", "errors", "progress", "engine", "hardware", "families", "findings", "rendering", "units"}
+JOINTS = {"pipeline", "api", "cli", "workspace", "doctor", "freshness", "lazy", "options", "sample"}
 HEAVY = {"torch", "transformers", "vllm", "llmcompressor", "compressed_tensors", "gguf", "datasets"}
 TERMINAL = {"typer", "rich"}
 PLUGIN_FOLDERS = {

@@ -29,9 +29,6 @@ EVEN_HEADS_ONLY = {
     "jais2", "llama", "minicpm3", "vaultgemma",
 }  # fmt: skip
 """Families whose config class checks `hidden_size % num_attention_heads`: transformers 5.19 `validate_architecture`."""
-FIRST_KEYS = (
-    r"^((model|language_model|text_model|transformer)\.)*(layers\.0\.self_attn\.k_proj|blk\.0\.attn_k)\.weight$"
-)
 SINKS = r"(\.sinks$|attn_sinks\.weight$|attention_sink_bias)"
 
 
@@ -109,7 +106,6 @@ def _findings(evidence: Evidence, traits: AttentionTraits, kinds: LayerKinds) ->
         _missing_layers(evidence, traits),
         _no_effect(evidence, traits),
         _uneven_heads(evidence, traits),
-        _wrong_width(evidence, traits),
         _varying(evidence),
         _indexer(evidence),
         _compressed(evidence),
@@ -151,26 +147,6 @@ def _uneven_heads(evidence: Evidence, traits: AttentionTraits) -> Finding | None
     return Finding(code="attention.uneven-heads", level=level, message=message, source=source)
 
 
-def _wrong_width(evidence: Evidence, traits: AttentionTraits) -> Finding | None:
-    """The K projection's rows must be KV heads times head size, else the config is of another model."""
-    info = evidence.checkpoint.find(FIRST_KEYS)
-    per_layer = evidence.language.found("swa_head_dim", "global_head_dim", "block_configs")
-    if info is None or len(info.shape) != 2 or per_layer or info.dtype in ("U8", "I32"):
-        return None
-    listed = evidence.language.integers(*kv_cache.KV_HEADS)
-    expected = (listed[0] if listed else traits.num_key_value_heads) * traits.head_dim
-    if info.shape[0] == expected:
-        return None
-    message = (
-        f"{info.name} has {info.shape[0]} rows, and the config says "
-        f"{traits.num_key_value_heads} KV heads of {traits.head_dim}."
-    )
-    hint = "The config belongs to another model, or the file does."
-    return Finding(
-        code="attention.shape-conflict", level=Level.BLOCKER, message=message, hint=hint, source=f"tensor {info.name}"
-    )
-
-
 def _varying(evidence: Evidence) -> Finding | None:
     config = evidence.language
     keys = [key for key in (*kv_cache.KV_HEADS, "global_head_dim", "swa_head_dim") if _varies(evidence, key)]
@@ -190,7 +166,7 @@ def _indexer(evidence: Evidence) -> Finding | None:
     width = evidence.language.integer("index_head_dim")
     if width is None:
         return None
-    message = f"A sparse-attention indexer keeps its own keys (index_head_dim {width}); the KV figure leaves them out."
+    message = f"A sparse-attention indexer keeps its own keys (index_head_dim {width}); the KV figure counts them."
     return Finding(
         code="attention.indexer", level=Level.INFO, message=message, source=evidence.language.source("index_head_dim")
     )

@@ -1,11 +1,17 @@
-"""The tokenizer as its files describe it: kind, special tokens, stop tokens, chat template."""
+"""The tokenizer as its files describe it: kind, special tokens, stop tokens, chat template and what it can do."""
 
 from autoadapter.analyze.reading import Evidence, Reading
 from autoadapter.analyze.tokenizer import chat_template, files, gguf
+from autoadapter.analyze.tokenizer.checks import TokenizerCase, tokenizer_findings
 from autoadapter.analyze.tokenizer.facts import TokenizerFacts
+from autoadapter.analyze.tokenizer.special import CONFIG
 from autoadapter.analyze.tokenizer.stop import stop_tokens
-from autoadapter.artifacts import Finding, Level
+from autoadapter.analyze.tokenizer.template_checks import template_findings
+from autoadapter.analyze.tokenizer.template_traits import read_template
 from autoadapter.artifacts.model_profile import TokenizerTraits
+
+NO_LIMIT = 10**9
+"""transformers writes 1e30 as `model_max_length` for "no limit"."""
 
 
 def read_tokenizer(evidence: Evidence) -> Reading:
@@ -13,50 +19,43 @@ def read_tokenizer(evidence: Evidence) -> Reading:
     facts = files.read(evidence) or gguf.read(evidence) or TokenizerFacts("none", ())
     template = chat_template.read(evidence)
     stop = stop_tokens(evidence, facts, template)
-    side = evidence.json("tokenizer_config.json").get("padding_side")
+    abilities, problem = read_template(template.text, facts.token_text("bos")) if template else (None, None)
     traits = TokenizerTraits(
         kind=facts.kind,
         files=facts.files,
         vocab_size=facts.vocab_size,
+        embedding_rows=evidence.language.integer("vocab_size", "padded_vocab_size", "n_vocab"),
         special_tokens=facts.special_tokens,
         stop_token_ids=stop.ids,
-        padding_side=side if side in ("left", "right") else None,
+        stop_sources=stop.by_source,
+        tokenizer_class=_text(evidence, "tokenizer_class"),
+        slow_only=facts.kind not in ("none", "gguf", "tekken") and "tokenizer.json" not in facts.files,
+        add_bos=facts.edges.add_bos,
+        add_eos=facts.edges.add_eos,
+        padding_side=facts.edges.padding_side,
+        truncation_side=facts.edges.truncation_side,
+        model_max_length=_longest(evidence),
         has_chat_template=template is not None,
         chat_template_source=template.source if template else None,
+        chat_templates=template.named if template else (),
+        template=abilities,
+        double_bos=bool(abilities and abilities.emits_bos and facts.edges.add_bos),
     )
     sources = {"kind": facts.source, "stop_token_ids": stop.source}
-    checks = (_absent(evidence, facts), _no_template(template), *_vocabulary(evidence, facts))
-    found = tuple(finding for finding in checks if finding is not None)
+    found = (
+        *tokenizer_findings(TokenizerCase(evidence, facts, traits)),
+        *template_findings(evidence, traits, template, problem),
+    )
     return Reading("tokenizer", traits, sources, (*facts.findings, *stop.findings, *found))
 
 
-def _absent(evidence: Evidence, facts: TokenizerFacts) -> Finding | None:
-    if facts.kind != "none":
+def _text(evidence: Evidence, key: str) -> str | None:
+    value = evidence.json(CONFIG).get(key)
+    return value if isinstance(value, str) else None
+
+
+def _longest(evidence: Evidence) -> int | None:
+    value = evidence.json(CONFIG).get("model_max_length")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < NO_LIMIT:
         return None
-    message = f"{evidence.repository.location} holds no tokenizer: vLLM cannot turn text into tokens."
-    hint = "Add tokenizer.json and tokenizer_config.json of the model."
-    source = evidence.repository.location
-    return Finding(code="tokenizer.none", level=Level.BLOCKER, message=message, hint=hint, source=source)
-
-
-def _no_template(template: chat_template.ChatTemplate | None) -> Finding | None:
-    if template is not None:
-        return None
-    message = "The model has no chat template: /v1/chat/completions needs one, /v1/completions does not."
-    hint = "A base model needs none; for chat, serve with --chat-template FILE."
-    return Finding(code="tokenizer.no-template", level=Level.INFO, message=message, hint=hint, source="tokenizer files")
-
-
-def _vocabulary(evidence: Evidence, facts: TokenizerFacts) -> list[Finding]:
-    """Token ids beyond the embedding are wrong; embedding rows beyond the vocabulary are padding."""
-    rows = evidence.language.integer("vocab_size", "padded_vocab_size", "n_vocab")
-    if rows is None or facts.vocab_size is None or facts.vocab_size == rows:
-        return []
-    if facts.vocab_size > rows:
-        message = f"The tokenizer knows {facts.vocab_size} tokens, and the embedding has {rows} rows (vocab_size)."
-        hint = "Some texts would end in a crash: the tokenizer belongs to another model or was extended."
-        source = f"{facts.source} and {evidence.language.source('vocab_size')}"
-        return [Finding(code="tokenizer.vocab-larger", level=Level.BLOCKER, message=message, hint=hint, source=source)]
-    message = f"The embedding has {rows} rows for {facts.vocab_size} tokens; the rest is padding."
-    source = evidence.language.source("vocab_size")
-    return [Finding(code="tokenizer.vocab-padded", level=Level.INFO, message=message, source=source)]
+    return int(value)

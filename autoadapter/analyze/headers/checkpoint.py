@@ -2,15 +2,22 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
+from autoadapter.analyze.headers.ggml import ggml_error, is_ggml
 from autoadapter.analyze.headers.gguf import GgufValue, read_gguf
 from autoadapter.analyze.headers.pytorch import read_pytorch
 from autoadapter.analyze.headers.safetensors import read_safetensors
-from autoadapter.analyze.headers.shards import WeightChoice, WeightFormat, choose_weights
+from autoadapter.analyze.headers.shards import (
+    WeightChoice,
+    WeightFormat,
+    choose_weights,
+    missing_shards,
+    stale_index,
+)
 from autoadapter.analyze.headers.tensor import TensorInfo
 from autoadapter.analyze.sources import FileStat, Repository
 from autoadapter.artifacts import Finding, Level
@@ -49,25 +56,48 @@ class Checkpoint:
     findings: tuple[Finding, ...] = ()
 
     @cached_property
-    def language(self) -> tuple[str, ...]:
-        """Names of the language model's tensors: other modalities' towers have norms and biases of their own."""
-        return tuple(name for name in self.tensors if not OTHER_TOWERS.search(name))
+    def kinds(self) -> Mapping[str, list[TensorInfo]]:
+        """Tensors of the language model by name with every index made 0: 100,000 are a few dozen kinds.
+
+        Other modalities' towers are left out: they have norms and biases of their own.
+        """
+        return {kind: members for kind, members in self._all_kinds.items() if not OTHER_TOWERS.search(kind)}
 
     @cached_property
-    def _kinds(self) -> frozenset[str]:
-        """The same with every index made 0: a hundred thousand expert tensors are a few dozen kinds."""
-        return frozenset(NUMBER.sub("0", name) for name in self.language)
+    def towers(self) -> tuple[str, ...]:
+        """Names of the other modalities' tensors."""
+        kinds = (members for kind, members in self._all_kinds.items() if OTHER_TOWERS.search(kind))
+        return tuple(info.name for members in kinds for info in members)
+
+    @cached_property
+    def language(self) -> tuple[str, ...]:
+        """Names of the language model's tensors, in the files' order."""
+        others = set(self.towers)
+        return tuple(name for name in self.tensors if name not in others) if others else tuple(self.tensors)
+
+    @cached_property
+    def _all_kinds(self) -> dict[str, list[TensorInfo]]:
+        kinds: dict[str, list[TensorInfo]] = {}
+        for name, info in self.tensors.items():
+            kinds.setdefault(NUMBER.sub("0", name), []).append(info)
+        return kinds
+
+    def alike(self) -> Iterator[tuple[str, TensorInfo, int]]:
+        """Kind, one tensor, and how many there are of that kind, dtype and shape; towers too."""
+        for kind, members in self._all_kinds.items():
+            counts = Counter((info.dtype, info.shape) for info in members)
+            first = {(info.dtype, info.shape): info for info in reversed(members)}
+            yield from ((kind, first[key], count) for key, count in counts.items())
 
     def has(self, pattern: str) -> bool:
         """Whether any tensor of the language model matches, its indices read as 0."""
-        return any(map(re.compile(pattern).search, self._kinds))
+        return any(map(re.compile(pattern).search, self.kinds))
 
     def find(self, pattern: str) -> TensorInfo | None:
         """The first tensor of the language model whose name matches; indices in `pattern` other than 0 match none."""
         matcher = re.compile(pattern)
-        if not self.has(pattern):
-            return None
-        return next((self.tensors[name] for name in self.language if matcher.search(name)), None)
+        likely = (members for kind, members in self.kinds.items() if matcher.search(kind))
+        return next((info for members in likely for info in members if matcher.search(info.name)), None)
 
 
 @dataclass(frozen=True)
@@ -81,35 +111,42 @@ def read_checkpoint(repository: Repository, progress: Progress = silent) -> Chec
 
     Raises:
         BrokenCheckpointError: a file is truncated or foreign, or an index disagrees with the files.
+        UnsupportedModelError: the weights are GGML files.
         UserError: the repository holds several GGUF models.
     """
     choice = choose_weights(repository)
     shards = _read_all(repository, choice, progress)
     tensors, doubles = _merge(shards)
     _check_promises(repository, choice, tensors)
-    stats = repository.files()
+    stats, stale = repository.files(), (stale_index(choice),) if choice.absent else ()
     return Checkpoint(
         choice.format,
         tensors,
         tuple(_weight_file(name, stats[name]) for name in choice.files),
         shards[0].metadata if shards else {},
-        (*choice.findings, *doubles, *_empty(choice, tensors)),
+        (*choice.findings, *stale, *doubles, *_empty(choice, tensors)),
     )
 
 
 def _read_all(repository: Repository, choice: WeightChoice, progress: Progress) -> list[_Shard]:
-    """All files at once, a few at a time; the first fault or Ctrl-C drops what was not begun."""
-    shards: list[_Shard] = []
+    """All files; over the network a few at a time. The first fault or Ctrl-C drops what was not begun."""
+    if not repository.remote:
+        return _told((_read(repository, choice, name) for name in choice.files), len(choice.files), progress)
     with ThreadPoolExecutor(PARALLEL_READS) as pool:
         try:
-            for shard in pool.map(lambda name: _read(repository, choice, name), choice.files):
-                shards.append(shard)
-                total = len(choice.files)
-                progress(f"Tensor headers: {len(shards)} of {total} files", len(shards) / total)
+            shards = pool.map(lambda name: _read(repository, choice, name), choice.files)
+            return _told(shards, len(choice.files), progress)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return shards
+
+
+def _told(shards: Iterable[_Shard], total: int, progress: Progress) -> list[_Shard]:
+    read: list[_Shard] = []
+    for shard in shards:
+        read.append(shard)
+        progress(f"Tensor headers: {len(read)} of {total} files", len(read) / total)
+    return read
 
 
 def _read(repository: Repository, choice: WeightChoice, name: str) -> _Shard:
@@ -117,6 +154,8 @@ def _read(repository: Repository, choice: WeightChoice, name: str) -> _Shard:
     if choice.format == "gguf":
         header = read_gguf(source, name)
         return _Shard(header.tensors, header.metadata)
+    if choice.format == "pytorch" and is_ggml(source):
+        raise ggml_error(source.label)
     read = read_safetensors if choice.format == "safetensors" else read_pytorch
     return _Shard(read(source, name), {})
 
@@ -143,10 +182,13 @@ def _empty(choice: WeightChoice, tensors: Mapping[str, TensorInfo]) -> tuple[Fin
 
 
 def _check_promises(repository: Repository, choice: WeightChoice, tensors: Mapping[str, TensorInfo]) -> None:
-    for name, file in choice.promised.items():
-        if name not in tensors:
-            problem = f"promises the tensor {name} in {file}, and it is not there"
-            raise BrokenCheckpointError(repository.label(str(choice.index)), problem)
+    ghost = next((name for name in choice.promised if name not in tensors), None)
+    if ghost is None:
+        return
+    if choice.absent:
+        raise missing_shards(repository, str(choice.index), choice.absent)
+    problem = f"promises the tensor {ghost} in {choice.promised[ghost]}, and it is not there"
+    raise BrokenCheckpointError(repository.label(str(choice.index)), problem)
 
 
 def _weight_file(name: str, stat: FileStat) -> WeightFile:
@@ -161,15 +203,17 @@ def take_census(checkpoint: Checkpoint, *, quantized_bits: int | None, tied: boo
         quantized_bits: bits of a packed weight, from the quantization config.
         tied: the head shares the embedding; a stored copy of it does not count as parameters.
     """
-    stored = [info for info in checkpoint.tensors.values() if not (tied and is_head(info.name))]
     by_dtype: Counter[str] = Counter()
-    for info in checkpoint.tensors.values():
-        by_dtype[info.dtype] += info.elements
+    parameters = 0
+    for kind, info, count in checkpoint.alike():
+        by_dtype[info.dtype] += info.elements * count
+        if not (tied and is_head(kind)):
+            parameters += parameters_of(info, quantized_bits) * count
     return TensorCensus(
         format=checkpoint.format,
         files=checkpoint.files,
         tensors=len(checkpoint.tensors),
-        parameters=sum(parameters_of(info, quantized_bits) for info in stored),
+        parameters=parameters,
         bytes=sum(info.bytes for info in checkpoint.tensors.values()),
         parameters_by_dtype=dict(by_dtype),
     )

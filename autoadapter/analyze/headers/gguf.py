@@ -5,6 +5,7 @@ Hub costs only the bytes of its header.
 """
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -22,8 +23,12 @@ VERSIONS = (2, 3)
 MOST_DIMENSIONS = 4
 DEFAULT_ALIGNMENT = 32
 WINDOW_BYTES = 1024 * 1024
-MOST_VALUE_BYTES = 256 * 1024 * 1024
+MOST_VALUE_BYTES = 64 * 1024 * 1024
 """One text or array of numbers: token scores of the largest vocabularies have a few megabytes."""
+MOST_HEADER_BYTES = 512 * 1024 * 1024
+MOST_TENSORS = 1_000_000
+MOST_ITEMS = 4_000_000
+"""Of all arrays of a header together: tokens, scores, types and merges of the largest vocabulary are two million."""
 STRING, ARRAY = 8, 9
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """GGUF value type → struct code, little-endian."""
@@ -64,6 +69,7 @@ class _Cursor:
     def __init__(self, source: ByteSource) -> None:
         self.source = source
         self.position = 0
+        self.items = 0
         self._start = 0
         self._window = b""
 
@@ -79,6 +85,8 @@ class _Cursor:
         left = self.source.size - self.position
         if count > MOST_VALUE_BYTES:
             self.broken(f"damaged: a value at byte {self.position} of its header has {count} bytes")
+        if self.position > MOST_HEADER_BYTES:
+            self.broken(f"damaged: its header goes on beyond byte {MOST_HEADER_BYTES}")
         if count > left:
             self.broken(
                 f"truncated: the header needs {self.position + count} bytes and the file has {self.source.size}"
@@ -116,13 +124,15 @@ def read_gguf(source: ByteSource, file: str) -> GgufHeader:
     if version not in VERSIONS:
         cursor.broken(f"GGUF version {version} (or big-endian); this AutoAdapter reads little-endian versions 2 and 3")
     tensor_count = cursor.count(24, "tensors")
+    if tensor_count > MOST_TENSORS:
+        cursor.broken(f"damaged: it announces {tensor_count} tensors, more than any model has")
     metadata: dict[str, GgufValue] = {}
     for _ in range(cursor.count(13, "metadata keys")):
         key = cursor.text()
         if key in metadata:
             cursor.broken(f"damaged: it has the key {key!r} twice")
         metadata[key] = _value(cursor, cursor.number("I"), key)
-    rows = [_tensor(cursor, file) for _ in range(tensor_count)]
+    rows = list(_tensors(cursor, file, tensor_count))
     _check_end(cursor, rows, metadata.get("general.alignment", DEFAULT_ALIGNMENT))
     return GgufHeader(metadata, tuple(info for info, _ in rows), cursor.position)
 
@@ -134,6 +144,9 @@ def _value(cursor: _Cursor, kind: int, key: str) -> GgufValue:
     if item == ARRAY or item not in LEAST_BYTES:
         cursor.broken(f"damaged: {key!r} is an array of the unknown type {item}")
     count = cursor.count(LEAST_BYTES[item], f"items of {key!r}")
+    cursor.items += count
+    if cursor.items > MOST_ITEMS:
+        cursor.broken(f"damaged: {key!r} has {count} items, more than any vocabulary")
     if item == STRING:
         return [cursor.text() for _ in range(count)]
     layout = struct.Struct(f"<{count}{SCALARS[item]}")
@@ -148,6 +161,17 @@ def _scalar(cursor: _Cursor, kind: int, key: str) -> GgufScalar:
     layout = struct.Struct("<" + SCALARS[kind])
     value: GgufScalar = layout.unpack(cursor.take(layout.size))[0]
     return value
+
+
+def _tensors(cursor: _Cursor, file: str, count: int) -> Iterator[tuple[TensorInfo, int]]:
+    """All of them; a name that is there twice ends the reading at once."""
+    names: set[str] = set()
+    for _ in range(count):
+        info, offset = _tensor(cursor, file)
+        if info.name in names:
+            cursor.broken(f"damaged: it has the tensor {info.name!r} twice")
+        names.add(info.name)
+        yield info, offset
 
 
 def _tensor(cursor: _Cursor, file: str) -> tuple[TensorInfo, int]:
@@ -178,13 +202,9 @@ def _check_end(cursor: _Cursor, rows: list[tuple[TensorInfo, int]], alignment: G
 
 
 def _check_apart(cursor: _Cursor, rows: list[tuple[TensorInfo, int]]) -> None:
-    """No name twice, no byte in two tensors: llama.cpp refuses such files, too."""
-    names: set[str] = set()
+    """No byte in two tensors: llama.cpp refuses such files, too."""
     end, before = 0, ""
     for info, offset in sorted(rows, key=lambda row: row[1]):
-        if info.name in names:
-            cursor.broken(f"damaged: it has the tensor {info.name!r} twice")
         if info.bytes and offset < end:
             cursor.broken(f"damaged: the tensors {before!r} and {info.name!r} overlap")
-        names.add(info.name)
         end, before = (offset + info.bytes, info.name) if info.bytes else (end, before)

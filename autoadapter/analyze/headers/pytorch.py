@@ -10,7 +10,12 @@ from autoadapter.analyze.headers.tensor import TensorInfo
 from autoadapter.analyze.sources.byte_source import ByteSource, SourceFile
 from autoadapter.errors import BrokenCheckpointError
 
-MOST_PICKLE_BYTES = 256 * 1024 * 1024
+MOST_PICKLE_BYTES = 64 * 1024 * 1024
+"""Names and shapes of 100,000 tensors have a few megabytes."""
+MOST_DIRECTORY_BYTES = 32 * 1024 * 1024
+"""The archive's list of members, of some 70 bytes each; Python's reader would unpack more of them into gigabytes."""
+TAIL_BYTES = 64 * 1024 + 22 + 76
+END, END_64 = b"PK\x05\x06", b"PK\x06\x06"
 BUFFER_BYTES = 256 * 1024
 """One request reaches back from the end of the file over the whole directory of a usual archive."""
 CONTAINERS = ("state_dict", "model", "module")
@@ -45,6 +50,8 @@ def pytorch_header(source: ByteSource) -> bytes:
 
 def _unpack(source: ByteSource) -> tuple[bytes, dict[str, int]]:
     """`data.pkl`, and the stored bytes of each storage by its key."""
+    if _directory_bytes(source) > MOST_DIRECTORY_BYTES:
+        _broken(source, "an archive of more members than any checkpoint has: torch.save did not write it")
     try:
         with zipfile.ZipFile(io.BufferedReader(SourceFile(source), BUFFER_BYTES)) as archive:
             members = {member.filename: member for member in archive.infolist()}
@@ -58,6 +65,21 @@ def _unpack(source: ByteSource) -> tuple[bytes, dict[str, int]]:
             return archive.read(name), sizes
     except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, ValueError, EOFError, KeyError):
         _broken(source, "not a zip archive: truncated, written by torch before 1.6, or another kind of file")
+
+
+def _directory_bytes(source: ByteSource) -> int:
+    """What the archive says of the size of its directory; 0 where it says nothing, which `zipfile` refuses itself.
+
+    Source: APPNOTE.TXT 4.3.14 and 4.3.16, the end of the central directory.
+    """
+    length = min(source.size, TAIL_BYTES)
+    tail = source.read(source.size - length, length)
+    sizes = [
+        int.from_bytes(tail[at + offset : at + offset + width], "little")
+        for magic, offset, width in ((END, 12, 4), (END_64, 40, 8))
+        if (at := tail.rfind(magic)) >= 0
+    ]
+    return max((size for size in sizes if size != 0xFFFFFFFF), default=0)
 
 
 def _state_dict(document: dict[object, object]) -> dict[object, object]:

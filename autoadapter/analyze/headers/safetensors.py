@@ -8,31 +8,21 @@ import json
 from math import prod
 from typing import NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
-
 from autoadapter.analyze.headers.tensor import TensorInfo
 from autoadapter.analyze.sources.byte_source import ByteSource
-from autoadapter.analyze.text import is_whole, unique_pairs
+from autoadapter.analyze.text import is_bloated, is_whole, unique_pairs
 from autoadapter.errors import BrokenCheckpointError
 
 MOST_HEADER_BYTES = 100_000_000
 LENGTH_BYTES = 8
 MOST_DIMENSIONS = 64
+FIELDS = (b"dtype", b"shape", b"data_offsets")
+INTEGERS = {int}
 DTYPE_BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "I16": 16, "U16": 16, "F16": 16, "BF16": 16,
     "I32": 32, "U32": 32, "F32": 32, "I64": 64, "U64": 64, "F64": 64, "C64": 64,
 }  # fmt: skip
-
-
-class _Row(BaseModel):
-    """A tensor's entry in the header."""
-
-    model_config = ConfigDict(strict=True)
-
-    dtype: str
-    shape: list[NonNegativeInt]
-    data_offsets: tuple[NonNegativeInt, NonNegativeInt] = Field(strict=False)
 
 
 def read_safetensors(source: ByteSource, file: str) -> tuple[TensorInfo, ...]:
@@ -42,19 +32,19 @@ def read_safetensors(source: ByteSource, file: str) -> tuple[TensorInfo, ...]:
         BrokenCheckpointError: truncated, or not a safetensors file.
     """
     header, data_start = _header(source)
-    rows = [(name, _row(source, name, row)) for name, row in header.items() if name != "__metadata__"]
-    rows.sort(key=lambda pair: pair[1].data_offsets)
+    rows = [_row(source, name, row, file) for name, row in header.items() if name != "__metadata__"]
+    rows.sort(key=_place)
     position = 0
-    for name, row in rows:
-        begin, end = row.data_offsets
+    for begin, end, info in rows:
         if begin != position:
-            _broken(source, f"tensor {name!r} begins at byte {begin} of the data instead of {position}")
+            _broken(source, f"tensor {info.name!r} begins at byte {begin} of the data instead of {position}")
         position = end
     _check_end(source, data_start + position)
-    return tuple(
-        TensorInfo(name, row.dtype, tuple(row.shape), row.data_offsets[1] - row.data_offsets[0], file)
-        for name, row in rows
-    )
+    return tuple(info for _, _, info in rows)
+
+
+def _place(row: tuple[int, int, TensorInfo]) -> tuple[int, int]:
+    return row[:2]
 
 
 def safetensors_header_bytes(source: ByteSource) -> int:
@@ -75,8 +65,14 @@ def safetensors_header_bytes(source: ByteSource) -> int:
 
 def _header(source: ByteSource) -> tuple[dict[str, object], int]:
     end = safetensors_header_bytes(source)
+    data = source.read(LENGTH_BYTES, end - LENGTH_BYTES)
+    if is_bloated(data):
+        _broken(source, "its header holds more entries than any checkpoint")
     try:
-        document = json.loads(source.read(0, end)[LENGTH_BYTES:].decode("utf-8"), object_pairs_hook=unique_pairs)
+        text = data.decode("utf-8")
+        document = json.loads(text)
+        if isinstance(document, dict) and _may_repeat(data, len(document) - ("__metadata__" in document)):
+            document = json.loads(text, object_pairs_hook=unique_pairs)
     except KeyError as error:
         _broken(source, f"its header has the entry {error.args[0]!r} twice")
     except (ValueError, RecursionError):
@@ -86,19 +82,26 @@ def _header(source: ByteSource) -> tuple[dict[str, object], int]:
     return document, end
 
 
-def _row(source: ByteSource, name: str, document: object) -> _Row:
+def _may_repeat(data: bytes, tensors: int) -> bool:
+    """Whether an entry may be there twice: a hook on every object would double the time of reading."""
+    return any(data.count(b'"' + field + b'"') != tensors for field in FIELDS)
+
+
+def _row(source: ByteSource, name: str, row: object, file: str) -> tuple[int, int, TensorInfo]:
+    """A tensor with the ends of its data. Plain checks: a validator's objects would cost most of the reading."""
     try:
-        row = _Row.model_validate(document)
-    except ValidationError:
-        row = None
-    if row is None or len(row.shape) > MOST_DIMENSIONS or not is_whole(name):
+        dtype, shape, (begin, end) = row["dtype"], row["shape"], row["data_offsets"]  # type: ignore[index]
+    except (KeyError, TypeError, ValueError):
+        dtype = shape = begin = end = None
+    counts = (*shape, begin, end) if type(shape) is list and len(shape) <= MOST_DIMENSIONS else (None,)
+    if type(dtype) is not str or not is_whole(name) or {*map(type, counts)} != INTEGERS or min(counts) < 0:
         _broken(source, f"tensor {name!r} has no valid dtype, shape and data_offsets")
-    if row.dtype not in DTYPE_BITS:
-        _broken(source, f"tensor {name!r} has the unknown dtype {row.dtype!r}")
-    begin, end = row.data_offsets
-    if end < begin or prod(row.shape) * DTYPE_BITS[row.dtype] != 8 * (end - begin):
-        _broken(source, f"tensor {name!r} of shape {row.shape} and dtype {row.dtype} cannot fill {end - begin} bytes")
-    return row
+    bits = DTYPE_BITS.get(dtype)
+    if bits is None:
+        _broken(source, f"tensor {name!r} has the unknown dtype {dtype!r}")
+    if end < begin or prod(shape) * bits != 8 * (end - begin):
+        _broken(source, f"tensor {name!r} of shape {shape} and dtype {dtype} cannot fill {end - begin} bytes")
+    return begin, end, TensorInfo(name, dtype, tuple(shape), end - begin, file)
 
 
 def _check_end(source: ByteSource, expected: int) -> None:

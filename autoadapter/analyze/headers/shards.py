@@ -21,6 +21,7 @@ NOT_WEIGHTS = re.compile(
 )
 """Vision projectors, trainer leftovers and LoRA adapters, which vLLM's loader skips too (`weight_utils.py`)."""
 SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.(safetensors|bin|gguf)")
+MOST_NAMES = 16
 WEIGHTS = (".safetensors", ".bin", ".gguf")
 FOREIGN = (".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".npz")
 
@@ -34,6 +35,8 @@ class WeightChoice:
     index: str | None = None
     promised: dict[str, str] = field(default_factory=dict)
     """Tensor → file, from the index."""
+    absent: tuple[str, ...] = ()
+    """Files that a stale index names and that are not there; `files` may hold their tensors under other names."""
     findings: tuple[Finding, ...] = ()
 
 
@@ -78,17 +81,39 @@ def _choose(repository: Repository, kind: WeightFormat, candidates: list[str]) -
 def _from_index(repository: Repository, kind: WeightFormat, index: str, candidates: list[str]) -> WeightChoice:
     promised = _weight_map(repository, index)
     files = sorted(set(promised.values()))
-    missing = [name for name in files if name not in repository.files()]
+    missing = tuple(name for name in files if name not in repository.files())
+    unnamed = [name for name in candidates if name not in files and not name.startswith("consolidated")]
+    if missing and unnamed:
+        present = tuple(sorted({*unnamed, *files} - {*missing}))
+        return WeightChoice(kind, present, index, promised, missing)
     if missing:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        why = repository.not_files().get(missing[0])
-        raise BrokenCheckpointError(
-            repository.label(index),
-            f"names the shard {missing[0]}{more}, and the file is {why or 'missing'}",
-            hint="Download the missing shards, then repeat the command.",
-        )
+        raise missing_shards(repository, index, missing)
     findings = _strays(candidates, files, f"{index} does not name it")
-    return WeightChoice(kind, tuple(files), index, promised, findings)
+    return WeightChoice(kind, tuple(files), index, promised, findings=findings)
+
+
+def missing_shards(repository: Repository, index: str, missing: tuple[str, ...]) -> BrokenCheckpointError:
+    """What to tell when an index names files that are not there."""
+    if len(missing) == 1:
+        problem = f"names the shard {missing[0]}, and the file is {repository.not_files().get(missing[0]) or 'missing'}"
+    else:
+        more = f" and {len(missing) - MOST_NAMES} more" if len(missing) > MOST_NAMES else ""
+        problem = f"names {len(missing)} shards that are missing: {', '.join(missing[:MOST_NAMES])}{more}"
+    hint = "Download the missing shards, then repeat the command."
+    return BrokenCheckpointError(repository.label(index), problem, hint=hint)
+
+
+def stale_index(choice: WeightChoice) -> Finding:
+    """What to tell when files under other names hold everything that the index promises."""
+    absent, files = choice.absent, choice.files
+    message = (
+        f"{choice.index} names {len(absent)} files that are missing ({absent[0]} …), and {len(files)} others hold "
+    )
+    message += f"all of its tensors ({files[0]} …); vLLM goes by the index and would find no weights."
+    hint = "Write the index again from these files (nothing is lost), or remove it."
+    return Finding(
+        code="weights.stale-index", level=Level.BLOCKER, message=message, hint=hint, source=str(choice.index)
+    )
 
 
 def _weight_map(repository: Repository, index: str) -> dict[str, str]:

@@ -1,12 +1,11 @@
 """One tensor as its header describes it."""
 
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """A stored tensor."""
+class TensorInfo(NamedTuple):
+    """A stored tensor. A tuple, because checkpoints have up to 100,000 of them."""
 
     name: str
     dtype: str

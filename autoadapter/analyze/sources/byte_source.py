@@ -43,7 +43,10 @@ class FileSource:
     def __init__(self, path: Path, label: str | None = None) -> None:
         self._path = path
         self._label = label or str(path)
-        self._size = path.stat().st_size
+        try:
+            self._size = path.stat().st_size
+        except OSError as error:
+            raise self._unreadable(error) from None
 
     @property
     def label(self) -> str:
@@ -58,12 +61,19 @@ class FileSource:
     def read(self, offset: int, length: int) -> bytes:
         """See `ByteSource.read`."""
         require_range(self, offset, length)
-        with self._path.open("rb") as file:
-            file.seek(offset)
-            data = file.read(length)
+        try:
+            with self._path.open("rb") as file:
+                file.seek(offset)
+                data = file.read(length)
+        except OSError as error:
+            raise self._unreadable(error) from None
         if len(data) != length:
             raise BrokenCheckpointError(self._label, "became shorter while it was read")
         return data
+
+    def _unreadable(self, error: OSError) -> BrokenCheckpointError:
+        why = f"cannot be read ({error.strerror or error})"
+        return BrokenCheckpointError(self._label, why, hint="Check the permissions of the file.")
 
 
 class BytesSource:

@@ -6,8 +6,8 @@ downloader cannot do. No answer is trusted for its length: `fetch` ends each of 
 
 import re
 from collections.abc import Mapping
-from functools import cached_property
-from typing import NoReturn
+from functools import cache, cached_property
+from typing import ClassVar, NoReturn
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -19,10 +19,11 @@ from autoadapter.analyze.sources.byte_source import ByteSource, require_range
 from autoadapter.analyze.sources.fetch import EndlessError, Fetched, Request, fetch
 from autoadapter.analyze.sources.repository import MOST_SIDE_FILE_BYTES, FileStat
 from autoadapter.analyze.text import load_json
+from autoadapter.artifacts import Finding
 from autoadapter.errors import BrokenCheckpointError, ModelNotFoundError, UserError
 
 TIMEOUT_SECONDS = 20.0
-READ_AHEAD_BYTES = 64 * 1024
+READ_AHEAD_BYTES = 128 * 1024
 """First bite into a weight file: holds the whole safetensors header of most shards, so one request is enough."""
 MOST_LISTING_BYTES = 16 * 1024 * 1024
 """A repository's listing: some 300 bytes a file, so fifty thousand files."""
@@ -34,14 +35,28 @@ LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 def hub_client() -> httpx.Client:
-    """An HTTP client for the configured endpoint; the environment's proxies are not used for this machine."""
+    """An HTTP client for the configured endpoint; the environment's proxies are not used for this machine.
+
+    One for each endpoint and token: opening the system's certificates costs more than a small request.
+    """
     near = urlsplit(constants.ENDPOINT).hostname in LOOPBACK
     headers = build_hf_headers(library_name="autoadapter")
-    return httpx.Client(headers=headers, timeout=TIMEOUT_SECONDS, trust_env=not near)
+    return _shared_client(tuple(sorted(headers.items())), near)
+
+
+@cache
+def _shared_client(headers: tuple[tuple[str, str], ...], near: bool) -> httpx.Client:
+    return httpx.Client(headers=dict(headers), timeout=TIMEOUT_SECONDS, trust_env=not near)
+
+
+class HubUnreachableError(UserError):
+    """The Hub may not be asked, or does not answer."""
 
 
 class HubRepository:
     """A Hub repository at one revision."""
+
+    remote: ClassVar[bool] = True
 
     def __init__(self, repo_id: str, revision: str) -> None:
         """Describe a repository; nothing is asked of the Hub yet.
@@ -120,6 +135,10 @@ class HubRepository:
         license_name = card.get("license") if isinstance(card, dict) else None
         return license_name if isinstance(license_name, str) else None
 
+    def notes(self) -> tuple[Finding, ...]:
+        """None."""
+        return ()
+
     def fetch_range(self, name: str, offset: int, length: int) -> bytes:
         """Bytes `[offset, offset + length)` of a file by one `Range` request.
 
@@ -157,7 +176,7 @@ class HubRepository:
 
     def _fetch(self, request: Request, what: str) -> Fetched:
         if constants.HF_HUB_OFFLINE:
-            raise UserError(
+            raise HubUnreachableError(
                 f"{self._repo_id} is on the Hub and HF_HUB_OFFLINE forbids asking it.",
                 hint="Unset HF_HUB_OFFLINE, or give the path of a local copy.",
             )
@@ -171,7 +190,7 @@ class HubRepository:
         return answer
 
     def _unreachable(self, error: Exception) -> NoReturn:
-        raise UserError(
+        raise HubUnreachableError(
             f"The Hub at {constants.ENDPOINT} cannot be reached for {self._repo_id} ({type(error).__name__}).",
             hint="Check the network or HF_ENDPOINT, or give the path of a local copy.",
         ) from error

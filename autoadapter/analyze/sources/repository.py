@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from autoadapter.analyze.sources.byte_source import ByteSource, FileSource
+from autoadapter.analyze.sources.links import home_of, require_near
 from autoadapter.analyze.text import is_whole, whole_text
-from autoadapter.artifacts import ModelKind, ModelRef
+from autoadapter.artifacts import Finding, ModelKind, ModelRef
 from autoadapter.errors import BrokenCheckpointError, ModelNotFoundError, UserError
 
 MOST_SIDE_FILE_BYTES = 64 * 1024 * 1024
@@ -33,6 +34,9 @@ class FileStat:
 class Repository(Protocol):
     """A model's files."""
 
+    remote: ClassVar[bool]
+    """Reading waits for a network, so that several files at once are faster."""
+
     @property
     def location(self) -> str:
         """The folder, file or Hub id, for messages."""
@@ -55,12 +59,24 @@ class Repository(Protocol):
     def card_license(self) -> str | None:
         """License that the repository states outside its files, where it can."""
 
+    def notes(self) -> tuple[Finding, ...]:
+        """What is worth telling of where the files were read."""
+
 
 class LocalFolder:
     """A folder in the layout of the Hub. Only the top level counts, as for vLLM's loader."""
 
-    def __init__(self, folder: Path) -> None:
+    remote: ClassVar[bool] = False
+
+    def __init__(self, folder: Path, *, follow_symlinks: bool = False) -> None:
+        """Describe a folder; nothing is read yet.
+
+        Args:
+            folder: where it is.
+            follow_symlinks: links of it may lead anywhere.
+        """
         self._folder = folder
+        self._follow = follow_symlinks
 
     @property
     def location(self) -> str:
@@ -73,18 +89,31 @@ class LocalFolder:
 
     @cached_property
     def _files(self) -> Mapping[str, FileStat]:
-        paths = sorted(path for path in self._folder.iterdir() if path.is_file())
+        paths = sorted(path for path in self._entries() if path.is_file())
         unnamed = next((path.name for path in paths if not is_whole(path.name)), None)
         if unnamed is not None:
             raise UserError(
                 f"{self.location} holds the file {unnamed!r}, whose name is no UTF-8 text.",
                 hint="Rename or remove the file.",
             )
-        return {path.name: _stat(path) for path in paths}
+        if not self._follow:
+            require_near(paths, home_of(self._folder), self.location)
+        return {path.name: self.stat(path) for path in paths}
+
+    def _entries(self) -> list[Path]:
+        try:
+            return list(self._folder.iterdir())
+        except OSError as error:
+            raise unreadable(self._folder, error) from None
+
+    @staticmethod
+    def stat(path: Path) -> FileStat:
+        """Size and time of an entry."""
+        return _stat(path)
 
     def not_files(self) -> Mapping[str, str]:
         """See `Repository.not_files`."""
-        odd = sorted(path for path in self._folder.iterdir() if not path.is_file() and not path.is_dir())
+        odd = sorted(path for path in self._entries() if not path.is_file() and not path.is_dir())
         return {whole_text(path.name): _what(path) for path in odd}
 
     def read(self, name: str) -> bytes:
@@ -103,12 +132,25 @@ class LocalFolder:
         """None: a folder says nothing beside its files."""
         return None
 
+    def notes(self) -> tuple[Finding, ...]:
+        """None."""
+        return ()
+
 
 class GgufFile:
     """One `.gguf` file: weights, config and tokenizer in one."""
 
-    def __init__(self, path: Path) -> None:
+    remote: ClassVar[bool] = False
+
+    def __init__(self, path: Path, *, follow_symlinks: bool = False) -> None:
+        """Describe a file; nothing is read yet.
+
+        Args:
+            path: the file that was named, which may be a link.
+            follow_symlinks: the other parts of a split file may be links to anywhere, too.
+        """
         self._path = path
+        self._follow = follow_symlinks
 
     @property
     def location(self) -> str:
@@ -119,8 +161,11 @@ class GgufFile:
         """That one file, or all parts of a split file when one of them was named."""
         match = PART.fullmatch(self._path.name)
         pattern = f"{_escape(match['stem'])}-?????-of-{match['total']}.gguf" if match else _escape(self._path.name)
-        parts = sorted(self._path.parent.glob(pattern))
-        return {path.name: _stat(path) for path in parts if path.is_file()}
+        parts = sorted(path for path in self._path.parent.glob(pattern) if path.is_file())
+        if not self._follow:
+            home = home_of(self._path.resolve().parent)
+            require_near((path for path in parts if path != self._path), home, self.location)
+        return {path.name: _stat(path) for path in parts}
 
     def not_files(self) -> Mapping[str, str]:
         """None: a file was named."""
@@ -142,10 +187,22 @@ class GgufFile:
         """None: the file's own metadata says it."""
         return None
 
+    def notes(self) -> tuple[Finding, ...]:
+        """None."""
+        return ()
+
 
 def _stat(path: Path) -> FileStat:
-    stat = path.stat()
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise unreadable(path, error) from None
     return FileStat(stat.st_size, modified_ns=stat.st_mtime_ns)
+
+
+def unreadable(path: Path, error: OSError) -> UserError:
+    """What to tell when the system refuses a file."""
+    return UserError(f"{path} cannot be read: {error.strerror or error}.", hint="Check the permissions of the file.")
 
 
 def _what(path: Path) -> str:
@@ -159,9 +216,15 @@ def _escape(stem: str) -> str:
 
 
 def _read_small(path: Path) -> bytes:
-    if path.stat().st_size > MOST_SIDE_FILE_BYTES:
-        raise BrokenCheckpointError(path, f"{path.stat().st_size} bytes are too many for a config or tokenizer file")
-    return path.read_bytes()
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            data = file.read(size + 1) if size <= MOST_SIDE_FILE_BYTES else b""
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if max(size, len(data)) > MOST_SIDE_FILE_BYTES:
+        raise BrokenCheckpointError(path, f"{max(size, len(data))} bytes are too many for a config or tokenizer file")
+    return data
 
 
 def open_repository(ref: ModelRef) -> Repository:
@@ -172,10 +235,11 @@ def open_repository(ref: ModelRef) -> Repository:
         UserError: the Hub refuses or cannot be reached.
     """
     if ref.kind is ModelKind.HUB:
-        from autoadapter.analyze.sources.hub import HubRepository
+        from autoadapter.analyze.sources.hub_cache import open_hub
 
-        return HubRepository(ref.location, ref.commit or ref.revision or "main")
+        return open_hub(ref.location, ref.commit or ref.revision or "main")
     path = Path(ref.location)
     if not path.exists():
         raise ModelNotFoundError(f"{path} is gone.", hint="autoadapter analyze MODEL")
-    return GgufFile(path) if ref.kind is ModelKind.GGUF_FILE else LocalFolder(path)
+    kind = GgufFile if ref.kind is ModelKind.GGUF_FILE else LocalFolder
+    return kind(path, follow_symlinks=ref.follow_symlinks)

@@ -1,9 +1,13 @@
 """The chat template's text and where it was found. It is looked at, never rendered."""
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 
+from pydantic import JsonValue
+
 from autoadapter.analyze.reading import Evidence
+from autoadapter.analyze.tokenizer.special import rows_of
 
 TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 END_OF_TURN = re.compile(
@@ -18,8 +22,12 @@ class ChatTemplate:
 
     text: str
     source: str
+    named: tuple[str, ...] = ()
+    """Names, where the tokenizer has several; `text` is that of `default`, or of the first."""
+    shadowed: str | None = None
+    """Another place that holds a template with another text, which nobody reads."""
 
-    def end_of_turn(self, known: frozenset[str]) -> str | None:
+    def end_of_turn(self, known: Container[str]) -> str | None:
         """The token that most likely closes an assistant's turn, if the vocabulary has it."""
         names = [name for name in END_OF_TURN.findall(self.text) if name in known]
         return max(names, key=names.count) if names else None
@@ -27,16 +35,30 @@ class ChatTemplate:
 
 def read(evidence: Evidence) -> ChatTemplate | None:
     """The template that transformers would take: the file beside the tokenizer, the tokenizer's config, GGUF."""
-    if (text := evidence.text("chat_template.jinja")) is not None:
-        return ChatTemplate(text, "chat_template.jinja")
-    for name in ("chat_template.json", "tokenizer_config.json"):
-        value = evidence.json(name).get("chat_template")
-        if isinstance(value, str):
-            return ChatTemplate(value, name)
-        if isinstance(value, list):
-            named = {row.get("name"): row.get("template") for row in value if isinstance(row, dict)}
-            chosen = named.get("default") or next(iter(named.values()), None)
-            if isinstance(chosen, str):
-                return ChatTemplate(chosen, f"{name} (named templates)")
-    inner = evidence.checkpoint.metadata.get("tokenizer.chat_template")
-    return ChatTemplate(inner, "GGUF tokenizer.chat_template") if isinstance(inner, str) else None
+    found = [template for template in _candidates(evidence) if template is not None]
+    if not found:
+        return None
+    first = found[0]
+    other = next((template.source for template in found[1:] if template.text != first.text), None)
+    return ChatTemplate(first.text, first.source, first.named, other)
+
+
+def _candidates(evidence: Evidence) -> list[ChatTemplate | None]:
+    jinja, inner = evidence.text("chat_template.jinja"), evidence.checkpoint.metadata.get("tokenizer.chat_template")
+    return [
+        None if jinja is None else ChatTemplate(jinja, "chat_template.jinja"),
+        *(
+            _of(evidence.json(name).get("chat_template"), name)
+            for name in ("chat_template.json", "tokenizer_config.json")
+        ),
+        ChatTemplate(inner, "GGUF tokenizer.chat_template") if isinstance(inner, str) else None,
+    ]
+
+
+def _of(value: JsonValue, name: str) -> ChatTemplate | None:
+    """One template, or the default of several."""
+    if isinstance(value, str):
+        return ChatTemplate(value, name)
+    named = {str(row.get("name")): text for row in rows_of(value) if isinstance(text := row.get("template"), str)}
+    chosen = named.get("default") or next(iter(named.values()), None)
+    return None if chosen is None else ChatTemplate(chosen, f"{name} (named templates)", tuple(named))

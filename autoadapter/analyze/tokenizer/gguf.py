@@ -1,7 +1,7 @@
 """The tokenizer inside a GGUF file (`tokenizer.ggml.*`)."""
 
 from autoadapter.analyze.reading import Evidence
-from autoadapter.analyze.tokenizer.facts import TokenizerFacts
+from autoadapter.analyze.tokenizer.facts import Edges, TokenizerFacts
 from autoadapter.artifacts.model_profile import SpecialToken
 
 ROLE_KEYS = (("bos", "bos"), ("eos", "eos"), ("pad", "padding"), ("unk", "unknown"), ("sep", "seperator"))
@@ -32,4 +32,9 @@ def read(evidence: Evidence) -> TokenizerFacts | None:
     ]
     ids = {text: number for number, text in enumerate(texts)}
     source = f"GGUF tokenizer.ggml ({metadata.get('tokenizer.ggml.model', 'unnamed model')})"
-    return TokenizerFacts("gguf", (evidence.checkpoint.files[0].name,), len(texts), tuple(special), ids, source)
+    add_bos, add_eos = (metadata.get(f"tokenizer.ggml.add_{role}_token") for role in ("bos", "eos"))
+    edges = Edges(
+        add_bos=add_bos if isinstance(add_bos, bool) else None, add_eos=add_eos if isinstance(add_eos, bool) else None
+    )
+    name = evidence.checkpoint.files[0].name
+    return TokenizerFacts("gguf", (name,), len(texts), tuple(special), ids, source, edges=edges)

@@ -1,6 +1,6 @@
 """Which tokens end an answer: config, generation config and chat template, and where they differ."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -17,6 +17,8 @@ class StopTokens:
     ids: tuple[int, ...]
     source: str
     findings: tuple[Finding, ...] = ()
+    by_source: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Where each is said."""
 
 
 def stop_tokens(evidence: Evidence, facts: TokenizerFacts, template: ChatTemplate | None) -> StopTokens:
@@ -24,18 +26,19 @@ def stop_tokens(evidence: Evidence, facts: TokenizerFacts, template: ChatTemplat
     from_config = _ids(evidence.language.get("eos_token_id")) or _ids(evidence.root.get("eos_token_id"))
     from_generation = _ids(evidence.json("generation_config.json").get("eos_token_id"))
     from_tokenizer = _ids(facts.token_id("eos"))
-    turn = template.end_of_turn(frozenset(facts.ids)) if template else None
+    turn = template.end_of_turn(facts.ids) if template else None
     from_template = {facts.ids[turn]} if turn else set()
     named = {
         evidence.root.where: from_config,
         "generation_config.json": from_generation,
-        facts.source: from_tokenizer,
+        f"{facts.source}:eos": from_tokenizer,
         template.source if template else "chat template": from_template,
     }
     union = sorted(set().union(*named.values()))
     source = " + ".join(name for name, ids in named.items() if ids) or "nobody says"
     findings = _conflicts(evidence, facts, from_config, from_generation) + _turn(template, turn, from_template, named)
-    return StopTokens(tuple(union), source, tuple(findings))
+    said = {name: tuple(sorted(ids)) for name, ids in named.items() if ids}
+    return StopTokens(tuple(union), source, tuple(findings), said)
 
 
 def _ids(value: JsonValue) -> set[int]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from autoadapter.analyze import analyze, resolve_model
-from autoadapter.artifacts import ModelProfile
-from autoadapter.errors import BrokenCheckpointError, UserError
+from autoadapter.artifacts import Level, ModelProfile
+from autoadapter.errors import BrokenCheckpointError, UnsupportedModelError, UserError
 from tests.unit.analyze.analyze_files import (
     LLAMA_PARAMETERS,
     LLAMA_SHAPES,
@@ -148,3 +148,42 @@ def test_eighty_shards(tmp_path: Path) -> None:
     found = profile(write_model(tmp_path / "m", files=files))
     assert (len(found.tensors.files), found.tensors.tensors) == (80, 24_000)
     assert found.tensors.parameters == 24_000 * 16
+
+
+def renamed(weight_map: dict[str, str]) -> dict[str, bytes | str]:
+    """Two shards whose index still has the names of another split."""
+    return {**sharded(), "model.safetensors.index.json": index(weight_map)}
+
+
+def test_stale_index_whose_tensors_are_all_there(tmp_path: Path) -> None:
+    names = {name: f"model-0000{number}-of-00004.safetensors" for number, name in enumerate(LLAMA_SHAPES, 1)}
+    found = profile(write_model(tmp_path / "m", files=renamed(names)))
+    (told,) = [finding for finding in found.findings if finding.code == "weights.stale-index"]
+    assert told.level is Level.BLOCKER and "names 4 files that are missing" in told.message
+    assert found.tensors.parameters == LLAMA_PARAMETERS and len(found.tensors.files) == 2
+
+
+def test_stale_index_and_lost_tensors(tmp_path: Path) -> None:
+    names = {name: f"model-0000{number}-of-00005.safetensors" for number, name in enumerate([*LLAMA_SHAPES, "lost"], 1)}
+    with pytest.raises(BrokenCheckpointError) as caught:
+        profile(write_model(tmp_path / "m", files=renamed(names)))
+    listed = ", ".join(f"model-0000{number}-of-00005.safetensors" for number in range(1, 6))
+    assert f"names 5 shards that are missing: {listed}." in str(caught.value)
+
+
+def test_index_of_consolidated_shards(tmp_path: Path) -> None:
+    one, two = "consolidated-00001-of-00002.safetensors", "consolidated-00002-of-00002.safetensors"
+    table = index(dict.fromkeys(NAMES[:2], one) | dict.fromkeys(NAMES[2:], two))
+    files: dict[str, bytes | str] = {one: FIRST, two: SECOND, "consolidated.safetensors.index.json": table}
+    found = profile(write_model(tmp_path / "m", files=files))
+    assert [file.name for file in found.tensors.files] == [one, two]
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_ggml_dump(tmp_path: Path, with_config: bool) -> None:
+    folder = write_model(tmp_path / "m", files={"llama-7b.ggmlv3.q4_0.bin": b"tjgg\x03\x00\x00\x00" + bytes(64)})
+    if not with_config:
+        (folder / "config.json").unlink()
+    with pytest.raises(UnsupportedModelError, match=r"q4_0\.bin is a GGML file, the format before GGUF") as caught:
+        profile(folder)
+    assert caught.value.exit_code == 4 and "GGUF" in str(caught.value.hint)

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from autoadapter.analyze import analyze, resolve_model
 from autoadapter.artifacts import ModelProfile, Route
-from autoadapter.engine.registry import aliases, measured_fallbacks, registry_for
+from autoadapter.engine.registry import aliases, backend_signals, registry_for
 from tests.unit.analyze.analyze_files import gguf_llama, safetensors_bytes, write_model
 
 
@@ -76,14 +76,9 @@ def test_alias_is_considered_and_not_taken(profile: Verdicts) -> None:
     found = profile("PhimoeForCausalLM")
     assert (found.verdict.outcome, found.verdict.route) == ("will_not_start", Route.UNSUPPORTED)
     assert "vLLM serves the family as PhiMoEForCausalLM" in found.verdict.reason
-    assert [route for route, _ in routes(found)] == [
-        Route.NATIVE,
-        Route.ALIAS,
-        Route.TRANSFORMERS,
-        Route.SHIM,
-        Route.GENERATED,
-    ]
-    assert not any(taken for _, taken in routes(found))
+    considered = [Route.NATIVE, Route.ALIAS, Route.TRANSFORMERS, Route.SHIM, Route.GENERATED]
+    assert routes(found) == [*((route, False) for route in considered), (Route.UNSUPPORTED, True)]
+    assert """--hf-overrides '{"architectures": ["PhiMoEForCausalLM"]}'""" in found.verdict.reason
 
 
 def test_dropped_architecture_names_the_last_version(profile: Verdicts) -> None:
@@ -97,7 +92,7 @@ def test_dropped_architecture_on_the_version_that_had_it(profile: Verdicts) -> N
     assert (found.verdict.outcome, found.verdict.route) == ("will_start", Route.NATIVE)
     note = next(finding for finding in found.findings if finding.code == "verdict.version")
     assert note.message == (
-        "The architectures of vLLM 0.23.0 are judged by the registry of vLLM 0.32.0, "
+        "The architectures of vLLM 0.23.0 are judged by the registry of vLLM 0.25.0, "
         "newer, because none that old is known."
     )
 
@@ -106,6 +101,8 @@ def test_absent_architecture(profile: Verdicts) -> None:
     verdict = profile("NobodyKnowsForCausalLM").verdict
     assert verdict.reason == (
         "NobodyKnowsForCausalLM is not in the registry of vLLM 0.32.0. "
+        "The Transformers modeling backend does not start it: transformers has no class of that name "
+        "(known up to 5.19), and the checkpoint brings no code (auto_map). "
         "It needs model code that AutoAdapter would generate, and this AutoAdapter does not render model code yet."
     )
 
@@ -199,17 +196,18 @@ def test_served_dtype(tmp_path: Path, words: dict[str, JsonValue], dtypes: str, 
 
 
 def test_registry_picks_the_nearest_that_is_not_newer() -> None:
-    exact, later = registry_for("0.32.0"), registry_for("0.33.1+cu130")
-    assert exact.note is None and exact.registry.vllm_version == "0.32.0"
+    exact, later = registry_for("0.33.0"), registry_for("0.34.1+cu130")
+    assert exact.note is None and exact.registry.vllm_version == "0.33.0"
     assert later.registry is exact.registry
     assert later.note is not None and "nearest older one" in later.note
 
 
 def test_registry_data_is_whole() -> None:
     registry = registry_for("0.32.0").registry
-    served = registry.text_generation | registry.multimodal | registry.transformers_backend
+    served = registry.served
     assert len(registry.text_generation) > 100 and {"LlamaForCausalLM", "Qwen3_5ForConditionalGeneration"} <= served
     assert not served & set(registry.dropped)
     for alias in aliases().values():
         assert alias.served_as in served and alias.architecture not in served
-    assert not served & set(measured_fallbacks())
+    named = {name for signal in backend_signals() for name in signal.when.architectures}
+    assert {"LlamaForCausalLM", "DogeForCausalLM", "BertLMHeadModel"} <= named

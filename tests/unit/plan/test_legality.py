@@ -26,8 +26,12 @@ def test_tensor_sizes(model: ModelProfile, tensor: int, reason: str | None) -> N
 
 
 def test_the_padded_vocabulary_must_divide() -> None:
+    """Qwen3-14B with 5 key/value heads, so that they do not stop it first."""
     heads = qwen3_14b().attention.model_copy(update={"num_key_value_heads": 5})
-    model = qwen3_14b().model_copy(update={"attention": heads})
+    group = qwen3_14b().structure.groups[0]
+    cache = group.caches[0].model_copy(update={"kv_heads": 5})
+    structure = qwen3_14b().structure.model_copy(update={"groups": (group.model_copy(update={"caches": (cache,)}),)})
+    model = qwen3_14b().model_copy(update={"attention": heads, "structure": structure})
     assert tensor_refusal(model, 5) == "the vocabulary, padded to 151936, cannot be divided by 5"
 
 
@@ -38,9 +42,10 @@ def test_the_intermediate_size_must_divide() -> None:
 
 def test_groups_may_not_straddle_shards() -> None:
     groups = QuantizationTraits(method="gptq", bits=4, group_size=128, source="a test")
-    model = smollm2().model_copy(update={"quantization": groups})
+    odd = MlpTraits(intermediate_size=13_696, activation="silu", gated=True)
+    model = llama_8b().model_copy(update={"quantization": groups, "mlp": odd})
     assert block_refusal(model, 1) is None
-    assert block_refusal(model, 3) == "its quantization groups of 128 straddle shards of 192"
+    assert block_refusal(model, 2) == "its quantization groups of 128 straddle shards of 6848"
 
 
 def test_experts_that_cannot_be_sliced_stay_whole() -> None:

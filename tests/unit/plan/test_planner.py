@@ -1,6 +1,7 @@
 """The whole plan: what a strategy decides, what a user may fix, and how each refusal reads."""
 
 import pytest
+from uniform_structure import uniform_structure
 
 from autoadapter.artifacts import Belief, Hardware, Level, ModelKind, Route, ServingPlan, Strategy, Workload
 from autoadapter.engine.flags import check
@@ -90,7 +91,7 @@ def test_pipeline_is_the_last_resort() -> None:
         update={
             "embedding": embedding,
             "tensors": smollm2().tensors.model_copy(update={"parameters": 15 * GIB}),
-            "memory": smollm2().memory.model_copy(update={"served_weight_bytes": 30 * GIB}),
+            "structure": uniform_structure(smollm2().attention, embedding, None, 30 * GIB),
         }
     )
     plan = make_plan(huge, wish(gpu("l4", 2), scheme="as_is"))

@@ -18,7 +18,8 @@ def blocked(*codes: str, level: Level = Level.BLOCKER, has_weights: bool = True)
         return model
     tensors = model.tensors.model_copy(update={"format": "none", "tensors": 0, "bytes": 0, "parameters": 0})
     memory = model.memory.model_copy(update={"weight_bytes": 0, "served_weight_bytes": 0})
-    return model.model_copy(update={"tensors": tensors, "memory": memory})
+    structure = model.structure.model_copy(update={"from_headers": False})
+    return model.model_copy(update={"tensors": tensors, "memory": memory, "structure": structure})
 
 
 @pytest.mark.parametrize(

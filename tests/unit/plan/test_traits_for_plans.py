@@ -6,7 +6,7 @@ from pathlib import Path
 from autoadapter.analyze import analyze, resolve_model
 from autoadapter.artifacts import Level, ModelProfile
 from autoadapter.plan import make_plan
-from tests.unit.plan.sketches import gpu, wish
+from tests.unit.plan.sketches import gpu, smollm2, wish
 
 DENSE = {
     "architectures": ["Gemma3ForCausalLM"],
@@ -37,7 +37,8 @@ def test_sliding_layers_are_told_apart(tmp_path: Path) -> None:
 
 def test_a_compressed_cache_beside_the_window_is_not_freed(tmp_path: Path) -> None:
     config = {key: value for key, value in DENSE.items() if key != "layer_types"} | {"compress_ratios": [0, 4]}
-    assert profile_of(tmp_path, config).memory.kv_window_bytes_per_token == 0
+    memory = profile_of(tmp_path, config).memory
+    assert 0 < memory.kv_window_bytes_per_token < memory.kv_bytes_per_token
 
 
 def test_latent_experts_are_read(tmp_path: Path) -> None:
@@ -53,3 +54,11 @@ def test_a_config_alone_can_be_planned(tmp_path: Path) -> None:
         "weights.none",
         "tokenizer.none",
     }
+
+
+def test_a_family_that_refuses_float16_is_planned_in_bfloat16() -> None:
+    memory = smollm2().memory.model_copy(update={"served_dtype": "float16"})
+    model = smollm2().model_copy(update={"memory": memory, "model_type": "gemma2"})
+    plan = make_plan(model, wish(gpu("h200")))
+    assert plan.setting("dtype") == "bfloat16"
+    assert make_plan(model.model_copy(update={"model_type": "llama"}), wish(gpu("h200"))).setting("dtype") == "float16"

@@ -1,0 +1,42 @@
+"""A verdict in the making, and how its parts are said."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from autoadapter.artifacts import Route
+from autoadapter.artifacts.model_profile import RouteDecision
+
+Outcome = Literal["will_start", "starts_but_wrong", "will_not_start", "unprovable_here"]
+NO_GENERATOR = "this AutoAdapter does not render model code yet"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """An outcome with its reason, the routes that were considered, and the line that proves it."""
+
+    outcome: Outcome
+    route: Route
+    reason: str
+    decisions: tuple[RouteDecision, ...]
+
+
+def decision(route: Route, reason: str, source: str, *, taken: bool = False) -> RouteDecision:
+    """One route and why it was or was not taken."""
+    return RouteDecision(route=route, taken=taken, reason=reason, source=source)
+
+
+def served(route: Route, reason: str, source: str, considered: tuple[RouteDecision, ...] = ()) -> Judgement:
+    """The model will start by a route."""
+    return Judgement("will_start", route, reason, (*considered, decision(route, reason, source, taken=True)))
+
+
+def not_served(outcome: Outcome, reason: str, source: str, considered: tuple[RouteDecision, ...] = ()) -> Judgement:
+    """No route is taken; the last decision carries the proof."""
+    last = decision(Route.UNSUPPORTED, reason, source, taken=True)
+    return Judgement(outcome, Route.UNSUPPORTED, reason, (*considered, last))
+
+
+def rendered_routes() -> tuple[RouteDecision, ...]:
+    """The routes that need code of AutoAdapter's own."""
+    reason = f"Needs rendered code: {NO_GENERATOR}."
+    return tuple(decision(route, reason, "AutoAdapter") for route in (Route.SHIM, Route.GENERATED))

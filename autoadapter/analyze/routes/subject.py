@@ -1,0 +1,50 @@
+"""What a verdict speaks of: a model as its files describe it, and the engine that is to serve it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from autoadapter.analyze.reading import Evidence
+from autoadapter.artifacts.model_profile import AttentionTraits, QuantizationTraits, StateTraits
+
+ModelImpl = Literal["auto", "transformers"]
+"""`--model-impl`: `transformers` forces the Transformers modeling backend, anything else is vLLM's own choice."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The engine that the verdict speaks of."""
+
+    vllm_version: str
+    platform: Literal["cpu", "cuda"]
+    served_dtype: str
+    model_impl: ModelImpl = "auto"
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What the verdict needs of the axes."""
+
+    attention: AttentionTraits
+    state: StateTraits | None
+    quantization: QuantizationTraits | None
+    tied: bool = False
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Everything that a row of data may ask about."""
+
+    evidence: Evidence
+    traits: Traits
+    target: Target
+
+    @property
+    def name(self) -> str:
+        """The architecture."""
+        return self.evidence.architecture
+
+    @property
+    def model_types(self) -> frozenset[str]:
+        """Of the wrapper and of the language model."""
+        said = (self.evidence.root.text("model_type"), self.evidence.language.text("model_type"))
+        return frozenset(text for text in said if text)

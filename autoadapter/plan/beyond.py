@@ -1,0 +1,83 @@
+"""What vLLM holds on a device beside the numbers of the checkpoint, as part of its "model loading".
+
+- MLA: `kv_b_proj` is kept as it is and once more split into its two halves at 16 bit, for decoding
+  (vLLM 0.32 `layers/attention/mla_attention.py` `process_weights_after_loading`).
+- RoPE: sines and cosines of every position (`layers/rotary_embedding/base.py` `cos_sin_cache`).
+- The allocator: blocks of 10 MiB and more come in multiples of 2 MiB, and what is left over is lost unless it is more
+  than 1 MiB (PyTorch `c10/cuda/CUDACachingAllocator.cpp` `should_split`). vLLM holds Q, K and V as one matrix, gate
+  and up as one, and each projection of all experts as one; scales lie apart.
+"""
+
+from collections.abc import Iterator
+
+from autoadapter.artifacts import LayerGroup, ModelProfile
+from autoadapter.artifacts.model_structure import Operator, Split
+from autoadapter.plan.legality import Layout
+
+MIB = 1024**2
+LARGE, STEP, LOST = 10 * MIB, 2 * MIB, MIB
+ABSORBED = "kv_b_proj"
+FUSED = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "gate_up", "up_proj": "gate_up"}
+ELEMENT = 2
+
+
+def layer_extra(group: LayerGroup, layout: Layout, shares: dict[Split, float], kept: float) -> float:
+    """Bytes of one layer on one rank.
+
+    Args:
+        group: the layer.
+        layout: how it is spread.
+        shares: by `Split`, the part of a matrix that the rank holds.
+        kept: bytes of a quantized weight over its bytes before.
+    """
+    waste = sum(rounding(size) for size in _held(group, shares, kept))
+    return waste + sum(
+        ELEMENT * operator.inputs * operator.outputs / layout.tensor
+        for operator in group.operators
+        if operator.name == ABSORBED
+    )
+
+
+def _held(group: LayerGroup, shares: dict[Split, float], kept: float) -> Iterator[float]:
+    """Bytes of each matrix that vLLM makes of a layer's operators."""
+    fused: dict[str, float] = {}
+    for operator in group.operators:
+        name = _fused_name(operator)
+        fused[name] = fused.get(name, 0.0) + _bare(operator, kept) * shares[operator.split]
+    yield from fused.values()
+
+
+def _bare(operator: Operator, kept: float) -> float:
+    """Bytes of the numbers alone, scales not counted: whole bits a number."""
+    numbers = operator.inputs * operator.outputs * operator.copies
+    return numbers * round(8 * operator.weight_bytes * kept / max(1, numbers)) / 8
+
+
+def _fused_name(operator: Operator) -> str:
+    where, dot, last = operator.name.rpartition(".")
+    return f"{where}{dot}{FUSED.get(last, last)}"
+
+
+def rounding(size: float) -> float:
+    """What the allocator adds to a block of so many bytes."""
+    rest = -size % STEP
+    return rest if size >= LARGE and rest <= LOST else 0.0
+
+
+def rope_table(profile: ModelProfile) -> int:
+    """Bytes of sines and cosines of every position that the scaling reaches; 0 without rotary positions.
+
+    Linear scaling makes the table longer by its factor, for Gemma-3 too, whose context is the unscaled one. Where only
+    full layers are scaled, the sliding ones have a second, plain table.
+    """
+    rope, attention = profile.rope, profile.attention
+    if rope is None:
+        return 0
+    width = attention.qk_rope_head_dim or int(attention.head_dim * rope.partial_rotary_factor)
+    positions = profile.max_model_len
+    if rope.kind == "linear" and "gemma3" in profile.model_type:
+        positions = int(positions * (rope.factor or 1))
+    mixers = {group.mixer for group in profile.structure.groups}
+    if rope.kind != "default" and {"sliding_attention", "full_attention"} <= mixers:
+        positions += profile.max_model_len
+    return ELEMENT * width * positions
