@@ -68,7 +68,7 @@ golden: install ## Rewrite the golden trees from the templates
 docs: install ## Rewrite docs/reference from the code
 	$(BIN)/python scripts/generate_docs.py
 
-bench: install ## Time the command line and header reading; ratios within one run
+bench: install ## Time analyze on models of three sizes, beside hf-mem and accelerate; ratios within one run
 	$(BIN)/python scripts/bench
 
 wheel: install ## Build the wheel

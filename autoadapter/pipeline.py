@@ -117,6 +117,7 @@ class Pipeline:
 
     def _size(self, profile: ModelProfile) -> tuple[Sizing, ...]:
         """What the model needs on the hardware asked for, in `sizing.json`; beside a CPU also on common GPUs."""
+        plan_room.require_context(profile, self.options.max_model_len)
         request = plan_room.SizingRequest(
             hardware=parse_hardware(self.options.hardware),
             vllm_version=profile.verdict.vllm_version,

@@ -3,15 +3,15 @@
 import hashlib
 from collections.abc import Iterator
 
-from autoadapter.analyze.headers.gguf import read_gguf
-from autoadapter.analyze.headers.pytorch import pytorch_header
 from autoadapter.analyze.headers.safetensors import safetensors_header_bytes
-from autoadapter.analyze.headers.shards import WeightFormat, choose_weights
+from autoadapter.analyze.headers.shards import NOT_WEIGHTS, WEIGHTS
 from autoadapter.analyze.side_files import side_file_names
 from autoadapter.analyze.sources import ByteSource, Repository, open_repository
 from autoadapter.artifacts import ModelKind, ModelRef
+from autoadapter.errors import BrokenCheckpointError
 
 INDEX = ".index.json"
+END_BYTES = 256 * 1024
 
 
 def input_digest(ref: ModelRef) -> str:
@@ -22,7 +22,7 @@ def input_digest(ref: ModelRef) -> str:
 
     Raises:
         ModelNotFoundError: the model is gone.
-        BrokenCheckpointError: a weight file is truncated or foreign, or an index names one that is missing.
+        BrokenCheckpointError: a file became shorter while it was read.
         UserError: the Hub refuses or cannot be reached.
     """
     repository = open_repository(ref)
@@ -35,22 +35,28 @@ def input_digest(ref: ModelRef) -> str:
 
 def _parts(repository: Repository, listed: bool) -> Iterator[bytes]:
     """Every file by name and size; on this machine small files and headers by content."""
-    small, weights = set(side_file_names(repository)), choose_weights(repository)
+    small = set(side_file_names(repository))
     for name, stat in repository.files().items():
-        changed = stat.modified_ns if name in weights.files else None
+        is_weights = name.endswith(WEIGHTS) and not NOT_WEIGHTS.fullmatch(name)
+        changed = stat.modified_ns if is_weights else None
         yield f"{name} {stat.bytes} {stat.digest} {changed}".encode()
         if listed:
             continue
-        if name in weights.files:
-            yield _header(repository.open(name), weights.format)
+        if is_weights:
+            yield _header(repository.open(name))
         elif name in small or name.endswith((INDEX, ".py")):
             yield repository.read(name)
 
 
-def _header(source: ByteSource, kind: WeightFormat) -> bytes:
-    """The bytes that describe the tensors."""
-    if kind == "pytorch":
-        return pytorch_header(source)
-    if kind == "gguf":
-        return source.read(0, read_gguf(source, source.label).bytes)
-    return source.read(0, safetensors_header_bytes(source))
+def _header(source: ByteSource) -> bytes:
+    """Bytes that say what a weight file holds: of safetensors the header, else both ends.
+
+    GGUF begins with its metadata; an archive of torch ends with a directory that has a checksum of each member.
+    """
+    try:
+        if source.label.endswith(".safetensors"):
+            return source.read(0, safetensors_header_bytes(source))
+    except BrokenCheckpointError:
+        pass  # `analyze` tells, if it needs the file
+    length = min(source.size, END_BYTES)
+    return source.read(0, length) + source.read(source.size - length, length)

@@ -116,8 +116,8 @@ class QuantizationTraits(Frozen):
     symmetric: bool | None = None
     ignored: tuple[str, ...] = ()
     kv_cache_dtype: str | None = None
-    """What `--kv-cache-dtype auto` becomes by the checkpoint's word: `fp8_e4m3`, `nvfp4`; None where it says nothing."""
-    algorithms: dict[str, int] = {}
+    """What `--kv-cache-dtype auto` becomes by the checkpoint's word: `fp8_e4m3`, `nvfp4`; None where it has none."""
+    algorithms: dict[str, int] = Field(default_factory=dict)
     """Mixed precision: algorithm → modules that are listed for it; empty where one holds for all."""
     source: str
 

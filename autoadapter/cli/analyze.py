@@ -150,7 +150,8 @@ def _single(out: Out, where: tuple[str, str | None, Path | None], settings: dict
             raise typer.Exit(error.exit_code)
     else:
         show_analysis(out, analysis, detail)
-        out.line(f"Written: {', '.join(map(relative, _written(opened)))}", style="dim")
+        page, *others = _written(opened)
+        out.line(f"Written: {relative(page)}, and beside it {' and '.join(path.name for path in others)}", style="dim")
         if stops:
             raise error
     out.next_step(f"autoadapter generate --strategy balanced{_on(settings)} -w {relative(opened.root)}")
@@ -203,5 +204,8 @@ def _compared(out: Out, name: str, revision: str | None, settings: dict[str, Any
 
 
 def _written(opened: "Workspace") -> list[Path]:
-    files = (opened.profile_path, opened.root / "sizing.json", opened.root / "analysis.html")
-    return [path for path in files if path.exists()]
+    """The page for people first."""
+    from autoadapter.artifacts import Sizing
+    from autoadapter.rendering.model_section import PAGE
+
+    return [opened.root / PAGE, opened.profile_path, opened.root / Sizing.file_name]

@@ -50,7 +50,7 @@ def _several(out: Out, sizings: Sequence[Sizing], all_layouts: bool) -> None:
 
 
 def _heading(out: Out, sizing: Sizing, where: str) -> None:
-    terms = f"{sizing.max_model_len:,} tokens of context, utilization {sizing.gpu_memory_utilization:g}"
+    terms = f"context {sizing.max_model_len:,}, utilization {sizing.gpu_memory_utilization:g}"
     out.spans([(f"needs on {where}", "bold"), (f"  GiB a device; {terms}", "dim")])
     if sizing.smallest:
         out.spans([("smallest that serves one such request: ", "dim"), (sizing.smallest, "")])

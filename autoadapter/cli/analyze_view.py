@@ -9,7 +9,7 @@ from autoadapter.cli.analyze_sizing import show_sizing
 from autoadapter.cli.output import Out
 from autoadapter.rendering.model_facts import all_findings, fact_rows, proof, verdict_words
 
-MOST_WARNINGS = 4
+MOST_WARNINGS, MOST_REASON = 4, 260
 TONES = {"good": "bold green", "bad": "bold red", "unsure": "bold yellow"}
 
 
@@ -44,7 +44,7 @@ class Detail:
 def show_analysis(out: Out, analysis: Analysis, detail: Detail) -> None:
     """One screen."""
     profile = analysis.profile
-    _verdict(out, profile, analysis.findings)
+    _verdict(out, profile, analysis.findings, detail)
     _noticed(out, analysis.findings, detail)
     if analysis.sizings:
         out.line("")
@@ -53,13 +53,13 @@ def show_analysis(out: Out, analysis: Analysis, detail: Detail) -> None:
     out.facts(fact_rows(profile, verbose=detail.verbose))
 
 
-def _verdict(out: Out, profile: ModelProfile, findings: Sequence[Finding]) -> None:
+def _verdict(out: Out, profile: ModelProfile, findings: Sequence[Finding], detail: Detail) -> None:
     verdict = profile.verdict
     words, tone = verdict_words(verdict, findings)
     route = "" if verdict.outcome == "will_not_start" else f", route {verdict.route}"
     name = f"{profile.ref.name}  ({profile.architecture})  "
     out.spans([(name, "bold"), (f"{words} on vLLM {verdict.vllm_version}{route}", TONES[tone])])
-    out.facts([("because", proof(verdict))])
+    out.facts([("because", proof(verdict, None if detail.verbose else MOST_REASON))])
 
 
 def _noticed(out: Out, findings: Sequence[Finding], detail: Detail) -> None:

@@ -79,12 +79,19 @@ def _route(analysis: Analysis) -> str:
 
 
 def _parameters(analysis: Analysis) -> str:
-    return human_count(analysis.profile.tensors.parameters)
+    count = analysis.profile.tensors.parameters
+    return human_count(count) if count else "not here"
 
 
 def _weights(analysis: Analysis) -> str:
-    memory = analysis.profile.memory
-    return f"{human_bytes(memory.served_weight_bytes)} as {memory.served_dtype}"
+    return f"{_served(analysis)} as {analysis.profile.memory.served_dtype}"
+
+
+def _served(analysis: Analysis) -> str:
+    """Bytes as served; by the config alone where there are no weights."""
+    profile = analysis.profile
+    known = profile.memory.served_weight_bytes
+    return human_bytes(known) if known else f"about {human_bytes(profile.structure.served_bytes)}"
 
 
 def _context(analysis: Analysis) -> str:
@@ -136,7 +143,7 @@ FACTS: dict[str, Callable[[Analysis], str]] = {
 BRIEF: dict[str, Callable[[Analysis], str]] = {
     "verdict": _verdict,
     "size": _parameters,
-    "weights": lambda analysis: human_bytes(analysis.profile.memory.served_weight_bytes),
+    "weights": _served,
     "KV/token": lambda analysis: human_bytes(analysis.profile.memory.kv_bytes_per_token),
     "context": _context,
     "quant": lambda analysis: analysis.profile.quantization.method if analysis.profile.quantization else "none",

@@ -13,6 +13,7 @@ from autoadapter.cli.options import (
     JsonOpt,
     MaxLenOpt,
     OutputLenOpt,
+    RecipesOpt,
     SchemeOpt,
     ServedNameOpt,
     StrategyOpt,
@@ -36,6 +37,7 @@ def generate(
     output_len: OutputLenOpt = None,
     concurrency: ConcurrencyOpt = None,
     engine_arg: EngineArgOpt = None,
+    recipes: RecipesOpt = None,
     engine_python: EngineOpt = None,
     force: ForceOpt = False,
     json: JsonOpt = False,
@@ -61,6 +63,7 @@ def generate(
         output_len=output_len,
         concurrency=concurrency,
         engine_args=engine_arg,
+        recipes=recipes,
     )
     opened = current_workspace(workspace)
     with pipeline(opened, out, "generate", engine_python=engine_python, force=force, **settings) as stages:
@@ -84,7 +87,7 @@ def show_plan(out: Out, plan: "ServingPlan") -> None:
             ("layout", " × ".join(f"{name} {size}" for name, size in sizes)),
             (
                 "memory",
-                f"{human_bytes(memory.weight_bytes)} weights + {human_bytes(memory.overhead_bytes)} overhead (guess) + "
+                f"{human_bytes(memory.weight_bytes)} weights + {human_bytes(memory.overhead_bytes)} other (estimate) + "
                 f"{human_bytes(memory.kv_pool_bytes)} KV of {human_bytes(memory.device_bytes)} a device",
             ),
             (

@@ -20,12 +20,14 @@ from autoadapter.cli.options import (
     MaxLenOpt,
     ModelArg,
     OutputLenOpt,
+    RecipesOpt,
     RemoteCodeOpt,
     RevisionOpt,
     SchemeOpt,
     ServedNameOpt,
     StrategyOpt,
     TargetOpt,
+    VllmOpt,
     WorkspaceOpt,
 )
 from autoadapter.cli.output import Out
@@ -52,10 +54,12 @@ def run(
     output_len: OutputLenOpt = None,
     concurrency: ConcurrencyOpt = None,
     engine_arg: EngineArgOpt = None,
+    recipes: RecipesOpt = None,
     depth: DepthOpt = "smoke",
     case: CaseOpt = None,
     target: TargetOpt = None,
     engine_python: EngineOpt = None,
+    vllm_version: VllmOpt = None,
     trust_remote_code: RemoteCodeOpt = False,
     follow_symlinks: FollowLinksOpt = False,
     force: ForceOpt = False,
@@ -84,6 +88,8 @@ def run(
         output_len=output_len,
         concurrency=concurrency,
         engine_args=engine_arg,
+        recipes=recipes,
+        vllm_version=vllm_version,
     )
     settings["depth"] = choose(Depth, depth, "depth")
     settings["test_cases"] = tuple(case or ())

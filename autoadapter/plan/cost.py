@@ -135,7 +135,7 @@ def _product(profile: ModelProfile, gpu: Gpu, layout: Layout, operator: Operator
     if operator.split != "experts":
         return Work(operator.name, flops * share, operator.weight_bytes * share, rate)
     everywhere = step.tokens * layout.data
-    touched = expected_experts(operator.copies, operator.active, everywhere) / operator.copies
+    touched = expected_experts(operator.copies, operator.active, everywhere) / max(1, operator.copies)
     ranks = layout.expert_ranks
     return Work(operator.name, flops * layout.data / ranks, operator.weight_bytes * touched / ranks, rate)
 
@@ -159,7 +159,7 @@ def _rate(profile: ModelProfile, gpu: Gpu, dtype: str) -> Rate:
 
 def expected_experts(experts: int, per_token: int, tokens: float) -> float:
     """Experts that at least one of `tokens` uses, if the router draws evenly: `E × (1 - (1 - k/E)^tokens)`."""
-    unused: float = (1 - min(1.0, per_token / experts)) ** tokens
+    unused: float = (1 - min(1.0, per_token / max(1, experts))) ** tokens
     return experts * (1 - unused)
 
 

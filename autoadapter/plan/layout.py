@@ -25,7 +25,6 @@ from autoadapter.plan.schemes import as_scheme
 GPU_UTILIZATION = 0.92
 """vLLM 0.32's default; above 0.95 graphs and fragmentation end in out-of-memory errors (vllm#21410)."""
 AS_IS = Scheme(name="as_is", backend=None, why="the cache does not depend on the scheme", source="plan/kv")
-MARGIN = 1.1
 LENGTH_STEP = 256
 SHORTEST_MIN_MEM = 2048
 
@@ -133,13 +132,14 @@ def is_frugal(request: PlanRequest, user: UserFlags) -> bool:
 def enough_utilization(situation: Situation, workload: Workload, max_model_len: int) -> float:
     """Share of the device that `min_mem` takes, in hundredths, at most what the situation has.
 
-    Weights, overhead and the KV cache of the workload or of one full request, whichever is larger, and a tenth more,
-    since the overhead is an estimate.
+    Weights, the most that the overhead may be, and the KV cache of the workload or of one full request, whichever is
+    larger.
     """
     replicas = situation.layout.data
     busy = -(-workload.concurrency // replicas) * situation.request_bytes(workload.input_len + workload.output_len)
     cache = max(busy, situation.kv.needed_bytes(max_model_len))
-    hundredths = math.ceil((situation.fixed_bytes + cache) * MARGIN / situation.hardware.memory_bytes * 100)
+    most = max(situation.weights) + situation.extra.most_bytes
+    hundredths = math.ceil((most + cache) / situation.hardware.memory_bytes * 100)
     return min(situation.utilization, hundredths / 100)
 
 

@@ -50,6 +50,12 @@ class Overhead:
         return tuple(self.non_torch.likely + reserved + peak.likely for peak in self.activation)
 
     @property
+    def most_bytes(self) -> int:
+        """The largest that it may be, by the intervals' upper ends."""
+        reserved = self.graphs.high if self.reserves_graphs else 0
+        return self.non_torch.high + reserved + max(peak.high for peak in self.activation)
+
+    @property
     def total_bytes(self) -> int:
         """The largest of `stage_bytes`."""
         return max(self.stage_bytes)

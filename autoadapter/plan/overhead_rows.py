@@ -65,8 +65,8 @@ class OverheadRow(Frozen):
     source: str
 
     def covers(self, device: str, tensor: int) -> bool:
-        """Whether starts on such a device and of such a size were among them."""
-        return device in self.devices and tensor <= self.largest_tensor
+        """Whether starts on such a device and of such a size were among them; a guess speaks of all alike."""
+        return not self.starts or (device in self.devices and tensor <= self.largest_tensor)
 
 
 @cache

@@ -117,17 +117,24 @@ def _refuse_negative_sizes(values: dict[str, SettingValue]) -> None:
         raise UserError(f"--gpu-memory-utilization is a share above 0 and at most 1, not {share}.")
 
 
-def require_a_possible_request(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> None:
-    """Raise a UserError when the wish contradicts the model: more context than it has, or a workload above it."""
+def require_context(profile: ModelProfile, wanted: int | None) -> None:
+    """Raise a UserError for a context that is none, or longer than the model's; None asks for nothing."""
     longest = profile.max_model_len
-    wanted = user.integer("max-model-len")
+    if wanted is not None and wanted < 1:
+        raise UserError(f"--max-model-len must be at least 1, not {wanted}.", hint="Leave it out or raise it.")
     if wanted is not None and wanted > longest:
         raise UserError(
             f"{profile.ref.name} has a context of {longest} tokens; --max-model-len {wanted} is more than that.",
-            hint=f"autoadapter generate --max-model-len {longest}",
+            hint=f"Repeat the command with --max-model-len {longest} or less",
         )
+
+
+def require_a_possible_request(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> None:
+    """Raise a UserError when the wish contradicts the model: more context than it has, or a workload above it."""
+    wanted = user.integer("max-model-len")
+    require_context(profile, wanted)
     work = request.workload
-    need, have = work.input_len + work.output_len, wanted or longest
+    need, have = work.input_len + work.output_len, wanted or profile.max_model_len
     if min(work.input_len, work.output_len, work.concurrency) < 1:
         raise UserError("A workload needs at least 1 input token, 1 output token and 1 request at once.")
     if need > have:

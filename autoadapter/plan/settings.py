@@ -108,7 +108,7 @@ def _utilization(request: PlanRequest, situation: Situation) -> EngineSetting:
         return _computed("gpu-memory-utilization", share, why, "vLLM 0.32 CacheConfig")
     why = (
         f"min_mem takes no more than it needs: weights, overhead and the KV cache of {request.workload.concurrency} "
-        "requests at once or of one of full length, and a tenth more; the rest of the device stays free"
+        "requests at once or of one of full length, at the most that it may take; the rest of the device stays free"
     )
     return _computed("gpu-memory-utilization", share, why, "plan/layout.py: enough_utilization")
 

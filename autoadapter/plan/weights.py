@@ -69,6 +69,8 @@ def _table(size: int, vocab_size: int, layout: Layout) -> float:
 
 def padded(table_bytes: int, vocab_size: int) -> float:
     """Bytes of a vocabulary table once its rows are padded to a multiple of 64."""
+    if not vocab_size:
+        return table_bytes
     return table_bytes * (-(-vocab_size // VOCAB_PADDING) * VOCAB_PADDING / vocab_size)
 
 
@@ -120,6 +122,6 @@ def _kept(profile: ModelProfile, scheme: Scheme) -> float:
     scales = (
         SCALE_BITS_PER_GROUP / group
         if isinstance(group, int)
-        else SCALE_BITS_PER_CHANNEL / profile.embedding.hidden_size
+        else SCALE_BITS_PER_CHANNEL / max(1, profile.embedding.hidden_size)
     )
     return (bits + scales) / (8 * element)

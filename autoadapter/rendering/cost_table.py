@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from autoadapter.artifacts import CostProfile
 from autoadapter.artifacts.sizing import OperatorCost
 from autoadapter.rendering.roofline import PHASES
-from autoadapter.units import human_bytes, human_count
+from autoadapter.units import human_bytes
 
 MOST_ROWS = 12
 
@@ -62,13 +62,20 @@ def _row(name: str, sums: tuple[float, float, float], total: float, bound: str) 
     flops, moved, seconds = sums
     return CostRow(
         name=name,
-        flops=f"{human_count(flops).replace('B', 'G')}FLOP",
+        flops=_work(flops),
         moved=human_bytes(moved),
         intensity=_short(flops / moved) if moved else "–",
         time=duration(seconds),
         percent=round(100 * seconds / total, 2) if total else 0.0,
         bound=bound,
     )
+
+
+def _work(flops: float) -> str:
+    """1.2e12 → `1.2 TFLOP`."""
+    units = ("FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP")
+    step = min(max(len(f"{flops:.0f}") - 1, 0) // 3, len(units) - 1)
+    return f"{flops / 1000**step:.3g} {units[step]}"
 
 
 def _short(value: float) -> str:

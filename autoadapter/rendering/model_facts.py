@@ -1,5 +1,6 @@
 """The verdict and the model's own facts in words, in as few lines as they take."""
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -29,10 +30,16 @@ def verdict_words(verdict: Verdict, findings: Sequence[Finding]) -> tuple[str, T
     return OUTCOMES[verdict.outcome]
 
 
-def proof(verdict: Verdict) -> str:
-    """The line that proves the verdict, with its source."""
+def proof(verdict: Verdict, most: int | None = None) -> str:
+    """The line that proves the verdict, with its source.
+
+    Args:
+        verdict: what `analyze` found.
+        most: characters of the reason to show; the rest is in the profile.
+    """
+    reason = verdict.reason if most is None else textwrap.shorten(verdict.reason, most, placeholder=" …")
     decision = next((row for row in verdict.decisions if row.taken), None) or next(iter(verdict.decisions), None)
-    return f"{verdict.reason}  ({decision.source})" if decision else verdict.reason
+    return f"{reason}  ({decision.source})" if decision else reason
 
 
 def all_findings(profile: ModelProfile, sizings: Sequence[Sizing]) -> tuple[Finding, ...]:

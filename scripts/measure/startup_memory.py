@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-KEPT = re.compile(r"GiB|KV cache|concurrency|block size|CUDA graph|cudagraph|Memory profiling|Error", re.IGNORECASE)
+KEPT = re.compile(r"Actual usage|\(estimated\)|KV cache|concurrency|block size|loading took|capturing finished|Error")
 SECONDS_A_CASE = 170
 PER_LAYER = ("layer_types", "mlp_layer_types", "hybrid_override_pattern", "layers_block_type")
 
@@ -68,7 +68,7 @@ def run_case(case: dict, configs: Path, scratch: Path) -> dict:
         try:
             answer.write_text(json.dumps(start(str(folder), case["engine"])))
             code = 0
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             print(f"Error: {type(error).__name__}: {error}", flush=True)
         finally:
             os._exit(code)
@@ -91,7 +91,12 @@ def device() -> dict:
         import torch
 
         free, total = torch.cuda.mem_get_info()
-        said = {"gpu": torch.cuda.get_device_name(), "free_bytes": free, "total_bytes": total, "torch": torch.__version__}
+        said = {
+            "gpu": torch.cuda.get_device_name(),
+            "free_bytes": free,
+            "total_bytes": total,
+            "torch": torch.__version__,
+        }
         os.write(writer, json.dumps(said).encode())
         os._exit(0)
     os.close(writer)

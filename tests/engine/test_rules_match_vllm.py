@@ -59,7 +59,7 @@ print("ANSWER" + json.dumps({"taken": taken, "refined": refined, "lowest": lowes
 def vllm() -> dict[str, Any]:
     """What the installed vLLM's code says."""
     question = json.dumps([HEADS, SIZES, WIDTHS])
-    command = [find_engine().python, "-c", textwrap.dedent(ASK), question]
+    command = [str(find_engine().python), "-c", textwrap.dedent(ASK), question]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     answers = [line for line in done.stdout.splitlines() if line.startswith("ANSWER")]
     assert answers, done.stderr[-2000:]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from model_sketch import layout, sketch_profile, sketch_sizing
 
-from autoadapter.artifacts import Finding, Level, Sizing
+from autoadapter.artifacts import Finding, LayoutSizing, Level, Sizing
 from autoadapter.artifacts.model_profile import Verdict
 from autoadapter.cli.analyze_view import Analysis, Detail, show_analysis
 from autoadapter.cli.compare import Compared, show_comparison, worst
@@ -49,7 +49,7 @@ def test_an_ordinary_model_fits_one_screen(monkeypatch: pytest.MonkeyPatch, caps
     assert "4 more layouts: --all-layouts" in text
 
 
-def _refused(count: int) -> tuple[object, ...]:
+def _refused(count: int) -> tuple[LayoutSizing, ...]:
     return tuple(layout(3 + at, 1, 0, reason=f"{16 + at} heads are not divisible by {3 + at}") for at in range(count))
 
 
@@ -101,7 +101,7 @@ def test_a_table_tells_what_a_layout_holds(monkeypatch: pytest.MonkeyPatch, caps
 
 def test_several_machines_become_a_row_each(monkeypatch: pytest.MonkeyPatch, capsys: Screen) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    none = sketch_sizing("l4", layouts=_refused(1))  # type: ignore[arg-type]
+    none = sketch_sizing("l4", layouts=_refused(1))
     lines = shown(capsys, Analysis(sketch_profile(), (none, sketch_sizing())))
     rows = {line.split()[0]: line for line in lines if line.startswith(("l4", "h100")) and "█" not in line}
     assert "no layout" in rows["l4:2"]
@@ -282,9 +282,45 @@ def test_findings_on_the_screen_carry_their_code(autoadapter: Command, tiny_mode
 
 def test_a_page_lies_beside_the_profile(autoadapter: Command, tiny_model: Path, tmp_path: Path) -> None:
     answer = autoadapter("analyze", tiny_model, "-w", "ws")
-    assert "ws/analysis.html" in answer.out
+    assert "Written: ws/analysis.html, and beside it profile.json and sizing.json" in answer.out
     text = (tmp_path / "ws" / "analysis.html").read_text()
     assert "tiny-llama" in text and text.count('class="cell ') == 2
     (tmp_path / "ws" / "analysis.html").unlink()
     autoadapter("analyze", tiny_model, "-w", "ws")
     assert (tmp_path / "ws" / "analysis.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("length", "sentence"),
+    [
+        (513, "tiny-llama has a context of 512 tokens; --max-model-len 513 is more than that."),
+        (0, "--max-model-len must be at least 1, not 0."),
+    ],
+)
+def test_a_context_that_the_model_does_not_have(
+    autoadapter: Command, tiny_model: Path, length: int, sentence: str
+) -> None:
+    answer = autoadapter("analyze", tiny_model, "-w", "ws", "--max-model-len", length)
+    assert answer.code == 2
+    assert f"error: {sentence}" in answer.err
+
+
+def test_a_model_is_sized_for_what_was_asked(autoadapter: Command, tiny_model: Path, tmp_path: Path) -> None:
+    words = ("--hardware", "h200:2", "--max-model-len", 128, "--gpu-memory-utilization", 0.5)
+    document = json.loads(autoadapter("analyze", tiny_model, "-w", "ws", "--json", *words).out)
+    sizing = Sizing.model_validate_json(json.dumps(document["sizing"]))
+    assert (sizing.hardware.text, sizing.max_model_len, sizing.gpu_memory_utilization) == ("h200:2", 128, 0.5)
+    assert document["common_hardware"] == []
+    assert sizing == Sizing.read(tmp_path / "ws" / "sizing.json")
+    assert (
+        sizing.layouts[0].kv_pool is not None and sizing.layouts[0].kv_pool.likely < 0.5 * sizing.hardware.memory_bytes
+    )
+
+
+def test_without_a_gpu_named_the_common_ones_are_sized(autoadapter: Command, tiny_model: Path, tmp_path: Path) -> None:
+    document = json.loads(autoadapter("analyze", tiny_model, "-w", "ws", "--json").out)
+    assert document["sizing"]["hardware"]["name"] == "cpu"
+    names = [sizing["hardware"]["name"] for sizing in document["common_hardware"]]
+    assert {"l4", "h100", "h200"} <= set(names)
+    page = (tmp_path / "ws" / "analysis.html").read_text()
+    assert all(f"{name}:1 TP1" in page for name in names)

@@ -83,6 +83,11 @@ class Sketch:
     kind: str = "bpe-byte-level"
     route: Route = Route.NATIVE
 
+    def _element(self) -> float:
+        """Bytes of one number of a linear layer as served."""
+        packed = self.quantization if self.quantization and self.quantization.method != "gguf" else None
+        return packed.bits / 8 if packed and packed.bits else 2
+
     def profile(self) -> ModelProfile:
         """The whole profile."""
         return ModelProfile(
@@ -124,7 +129,7 @@ class Sketch:
                 served_dtype="bfloat16",
                 kv_bytes_per_token=self.kv_bytes_per_token,
             ),
-            structure=uniform_structure(self.attention, self.embedding, self.moe, self.served_bytes),
+            structure=uniform_structure(self.attention, self.embedding, self.moe, self.served_bytes, self._element()),
             verdict=Verdict(
                 outcome="will_start",
                 route=self.route,

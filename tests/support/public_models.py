@@ -83,6 +83,7 @@ LITE_EXPERTS = {
     "first_k_dense_replace": 1,
     "moe_layer_freq": 1,
 }
+GEMMA_3_PLAIN = {"sliding_window": 1024, "sliding_window_pattern": 6}
 MXFP4_KEEPS = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]
 GEMMA_3 = {
     "sliding_window": 1024,
@@ -134,6 +135,13 @@ PUBLIC: dict[str, Facts] = {
     "gemma-2-27b": _gemma("gemma2", 46, 4608, 32, 16, 36864, 256000, head_dim=128, sliding_window=4096),
     "gemma-3-12b": _gemma_3(48, 3840, 16, 8, 15360, 262208),
     "gemma-3-27b": _gemma_3(62, 5376, 32, 16, 21504, 262208),
+    "gemma-3-27b-text": _gemma(
+        "gemma3_text", 62, 5376, 32, 16, 21504, 262208, head_dim=128, max_position_embeddings=131072, **GEMMA_3_PLAIN
+    ),
+    "granite-3.3-8b": _decoder(
+        "GraniteForCausalLM", "granite", (40, 4096, 32, 8, 12800, 49159), tie_word_embeddings=True
+    )
+    | {"max_position_embeddings": 131072},
     "phi-4": _decoder("Phi3ForCausalLM", "phi3", (40, 5120, 40, 10, 17920, 100352)),
     "mistral-24b": MISTRAL_24B,
     "mistral-24b-w8a8": MISTRAL_24B

@@ -7,17 +7,17 @@ from autoadapter.artifacts.model_profile import AttentionTraits, EmbeddingTraits
 
 
 def uniform_structure(
-    attention: AttentionTraits, embedding: EmbeddingTraits, moe: MoeTraits | None, size: int
+    attention: AttentionTraits, embedding: EmbeddingTraits, moe: MoeTraits | None, size: int, element: float = 2
 ) -> ModelStructure:
-    """Layers that are all alike, as `analyze` would find them."""
+    """Layers that are all alike, as `analyze` would find them; `element` is the bytes of a linear layer's number."""
     hidden = embedding.hidden_size
     table = 2 * embedding.vocab_size * hidden
     head = 0 if embedding.tied else table
     layers = attention.num_layers
     latent = attention.kind == "mla"
-    kv = 0 if latent else 2 * 2 * hidden * attention.num_key_value_heads * attention.head_dim
+    kv = 0 if latent else int(element * 2 * hidden * attention.num_key_value_heads * attention.head_dim)
     sparse = layers - moe.num_dense_layers if moe else 0
-    routed = 2 * 3 * hidden * moe.moe_intermediate_size * moe.num_experts if moe else 0
+    routed = int(element * 3 * hidden * moe.moe_intermediate_size * moe.num_experts) if moe else 0
     split = (size - table - head - sparse * routed) // layers - kv
     cache = CacheEntry(
         kind="mla" if latent else "full_attention",

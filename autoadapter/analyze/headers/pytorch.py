@@ -38,16 +38,6 @@ def read_pytorch(source: ByteSource, file: str) -> tuple[TensorInfo, ...]:
     return tuple(_info(source, str(name), tensor, sizes, file) for name, tensor in tensors.items())
 
 
-def pytorch_header(source: ByteSource) -> bytes:
-    """Everything that describes the tensors, as bytes to compare: `data.pkl` and the sizes of the storages.
-
-    Raises:
-        BrokenCheckpointError: not an archive of torch.save.
-    """
-    pickled, sizes = _unpack(source)
-    return pickled + repr(sorted(sizes.items())).encode()
-
-
 def _unpack(source: ByteSource) -> tuple[bytes, dict[str, int]]:
     """`data.pkl`, and the stored bytes of each storage by its key."""
     if _directory_bytes(source) > MOST_DIRECTORY_BYTES:

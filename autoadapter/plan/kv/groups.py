@@ -65,7 +65,7 @@ def _enlarged(spec: Spec, page: int, rules: Rules) -> Spec:
         return spec
     if spec.kind == "state" and rules.pads_state_pages:
         return replace(spec, padded_bytes=page)
-    if page % own == 0 and spec.kind != "state":
+    if own and page % own == 0 and spec.kind != "state":
         return replace(spec, block_size=spec.block_size * (page // own))
     if rules.pads_attention_pages and spec.kind not in ("mla", "state"):
         return replace(spec, padded_bytes=page)

@@ -79,7 +79,7 @@ def tensor_sizes(profile: ModelProfile, devices: int) -> tuple[int, ...]:
 
 
 def all_layouts(profile: ModelProfile, devices: int) -> tuple[LayoutVerdict, ...]:
-    """Every layout that occupies at most `devices`: legal ones first, smallest first, then refused ones.
+    """Every layout that occupies at most `devices`: legal ones first, powers of two first, smallest first.
 
     A refused tensor-parallel size is listed once, alone; experts are tried whole and in slices wherever there is more
     than one rank for them.
@@ -88,8 +88,11 @@ def all_layouts(profile: ModelProfile, devices: int) -> tuple[LayoutVerdict, ...
     return tuple(sorted(verdicts, key=lambda verdict: (not verdict.legal, _order(verdict.layout))))
 
 
-def _order(layout: Layout) -> tuple[int, int, int, int, bool]:
-    return (layout.devices, layout.tensor, layout.pipeline, layout.data, layout.expert_parallel)
+def _order(layout: Layout) -> tuple[bool, int, int, int, int, bool]:
+    """Sizes that nobody builds machines of come last: 3 replicas, 7 stages."""
+    sizes = (layout.tensor, layout.pipeline, layout.data)
+    odd = any(size & (size - 1) for size in sizes)
+    return (odd, layout.devices, layout.pipeline, layout.data, layout.tensor, layout.expert_parallel)
 
 
 def _candidates(profile: ModelProfile, devices: int) -> Iterator[Layout]:

@@ -110,7 +110,7 @@ def test_head_sizes(size: int, name: str, words: str | None) -> None:
     cache = CacheEntry(kind="full_attention", kv_heads=8, key_dim=size, value_dim=size)
     structure = llama_8b().structure.model_copy(update={"groups": (group.model_copy(update={"caches": (cache,)}),)})
     found = facts(llama_8b().model_copy(update={"structure": structure}), name).get("attention", [])
-    assert [words in fact.text for fact in found] == ([True] if words else [])
+    assert [words is not None and words in fact.text for fact in found] == ([True] if words else [])
 
 
 def sparse_latent(heads: int) -> ModelProfile:

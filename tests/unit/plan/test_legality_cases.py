@@ -295,5 +295,6 @@ def test_a_layout_is_listed_once_and_never_exceeds_the_devices() -> None:
     verdicts = all_layouts(moe(768), 8)
     assert len({v.layout for v in verdicts}) == len(verdicts)
     assert all(v.layout.devices <= 8 for v in verdicts)
-    legal = [v.layout.devices for v in verdicts if v.legal]
-    assert legal == sorted(legal)
+    legal = [v.layout for v in verdicts if v.legal]
+    plain = [layout.devices for layout in legal if not {3, 5, 6, 7} & {layout.tensor, layout.pipeline, layout.data}]
+    assert [layout.devices for layout in legal[: len(plain)]] == plain == sorted(plain)

@@ -290,7 +290,8 @@ def test_min_mem_leaves_the_rest_of_a_gpu_free() -> None:
     workload = 16 * 1280 * memory.kv_bytes_per_token
     fixed = memory.weight_bytes + memory.overhead_bytes
     assert memory.kv_pool_bytes == int(memory.device_bytes * share) - fixed >= workload
-    assert (share - 0.01) * memory.device_bytes < (fixed + workload) * 1.1 <= share * memory.device_bytes
+    unsure = 1.45 * GIB  # what the intervals of a version without measured starts add at most
+    assert (share - 0.01) * memory.device_bytes < fixed + unsure + workload <= share * memory.device_bytes
     setting = next(setting for setting in plan.settings if setting.flag == "gpu-memory-utilization")
     assert "min_mem takes no more than it needs" in setting.why
     assert plan.findings == ()

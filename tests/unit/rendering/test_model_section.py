@@ -212,6 +212,14 @@ def test_dots_lie_on_the_roof() -> None:
     assert all(chart.left <= x <= chart.right and chart.top <= y <= chart.base for x, y in inside)
 
 
+def test_what_is_faster_than_16_bit_is_told() -> None:
+    cost = sketch_cost()
+    fast = cost.operators[0].model_copy(update={"seconds": cost.operators[0].seconds / 2})
+    slow, quick = Roofline.of(cost), Roofline.of(cost.model_copy(update={"operators": (fast, *cost.operators[1:])}))
+    assert slow is not None and quick is not None
+    assert "8 or 4 bit" in quick.description and "8 or 4 bit" not in slow.description
+
+
 def test_dots_areas_are_shares_of_their_phase() -> None:
     chart = Roofline.of(sketch_cost())
     assert chart is not None
@@ -237,6 +245,7 @@ def test_cost_tables_put_the_longest_first_and_sum_up() -> None:
     assert [row.name for row in prefill.rows][:2] == ["experts.gate_up_proj", "qkv_proj"]
     assert sum(row.percent for row in decode.rows) == pytest.approx(100, abs=0.05)
     assert prefill.title == "Prefill of 8,192 tokens: at least 2.93 ms"
+    assert (prefill.rows[0].flops, prefill.rows[0].intensity) == ("2.1 TFLOP", "600")
     many = sketch_cost().model_copy(update={"operators": sketch_cost().operators * 5})
     assert cost_tables(many)[0].rows[-1].name == "8 more"
     assert sum(row.percent for row in cost_tables(many)[0].rows) == pytest.approx(100, abs=0.1)
