@@ -11,6 +11,7 @@ from autoadapter.hardware import gpus, parse_hardware
 from autoadapter.plan.cost import cost_profile
 from autoadapter.plan.defaults import default_batch, default_utilization
 from autoadapter.plan.devices import device_facts
+from autoadapter.plan.encoders import encoder_facts
 from autoadapter.plan.kv import KvLayout, KvQuestion, KvRefusedError, kv_layout, kv_notes
 from autoadapter.plan.legality import Layout, LayoutVerdict, all_layouts, tensor_sizes
 from autoadapter.plan.memory import CPU_POOL_SHARE, CPU_SHARE
@@ -128,7 +129,10 @@ def size_model(profile: ModelProfile, request: SizingRequest) -> Sizing:
         max_model_len=request.max_model_len or profile.max_model_len,
         gpu_memory_utilization=request.utilization,
         layouts=layouts,
-        device_facts=device_facts(profile, request.hardware, shown),
+        device_facts=(
+            *device_facts(profile, request.hardware, shown),
+            *encoder_facts(profile, default_batch(request.hardware, request.vllm_version)),
+        ),
         cost=cost_profile(profile, request.hardware, shown),
         smallest=smallest_hardware(profile, request),
         findings=tuple(_findings(profile, request, layouts)),
