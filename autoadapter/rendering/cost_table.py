@@ -35,9 +35,10 @@ class CostTable:
 
 def cost_tables(cost: CostProfile) -> tuple[CostTable, ...]:
     """A table a phase, those that have operators."""
+    requests = "1 request" if cost.decode_batch == 1 else f"{cost.decode_batch:,} requests"
     said = {
         "prefill": f"Prefill of {cost.prefill_tokens:,} tokens",
-        "decode": f"One decoding step of {cost.decode_batch:,} requests at {cost.context:,} tokens",
+        "decode": f"One decoding step of {requests} at {cost.context:,} tokens",
     }
     tables = []
     for phase in PHASES:
