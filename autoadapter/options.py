@@ -46,6 +46,8 @@ class Options(Frozen):
     engine_python: Path | None = None
     vllm_version: str | None = None
     trust_remote_code: bool = False
+    common_hardware: bool = True
+    """`analyze` for a CPU shows common GPUs beside it: nobody said which hardware is meant."""
     follow_symlinks: bool = False
     """Links in a model's folder may lead out of it; remembered with the model."""
     force: bool = False

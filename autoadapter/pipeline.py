@@ -126,7 +126,8 @@ class Pipeline:
         )
         asked = plan_room.size_model(profile, request)
         write_atomically(self.workspace.root / Sizing.file_name, asked.to_json())
-        others = plan_room.common_hardware(profile, request) if request.hardware.kind == "cpu" else ()
+        nobody_said = self.options.common_hardware and request.hardware.kind == "cpu"
+        others = plan_room.common_hardware(profile, request) if nobody_said else ()
         sizings = (asked, *others)
         write_analysis_page(self.workspace.root, profile, sizings)
         return sizings

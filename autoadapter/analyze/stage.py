@@ -74,6 +74,8 @@ def analyze(
         raise TypeError("an axis that every model has gave no traits")
     memory = memory_facts(evidence, quantization, state, tied)
     target = Target(version, platform, memory.served_dtype, model_impl)
+    structure = build_structure(evidence, embedding, memory)
+    memory = memory.model_copy(update={"served_weight_bytes": memory.served_weight_bytes or structure.served_bytes})
     verdict, notes = judge(evidence, Traits(attention, state, quantization, tied), target)
     remote = _maybe(readings, "remote_code", RemoteCode)
     readings["dependencies"] = read_dependencies(evidence, remote, version)
@@ -95,7 +97,7 @@ def analyze(
             "model_type": evidence.root.text("model_type") or evidence.model_type,
             "tensors": take_census(evidence.checkpoint, quantized_bits=_bits(quantization), tied=tied),
             "memory": memory,
-            "structure": build_structure(evidence, embedding, memory),
+            "structure": structure,
             "verdict": _with_blockers(verdict, findings),
             "sources": _sources(evidence, readings),
             "findings": findings,

@@ -92,6 +92,8 @@ class DeviceFact(Frozen):
     """`scheme`, `kv-cache`, `attention`, `interconnect`, …"""
     text: str
     good: bool
+    stops: bool = False
+    """Whether the device cannot run the model at all."""
     source: str
 
 
@@ -107,6 +109,11 @@ class Sizing(Artifact):
     max_model_len: int
     """Tokens of context that it was sized for."""
     gpu_memory_utilization: float
+    """Share of a device's memory that the server may take, on a CPU too."""
+    parameters: int = 0
+    """Of all tensors by their headers, else of the language model by its matrices; 0 where neither is known."""
+    active_parameters: int = 0
+    """Of them, those that one token uses."""
     layouts: tuple[LayoutSizing, ...]
     """Legal ones first, smallest first; then refused ones with the reason."""
     device_facts: tuple[DeviceFact, ...]

@@ -37,19 +37,19 @@ def activation_bytes(profile: ModelProfile, layout: Layout, batch: Batch, row: O
     buffers = _expert_buffers(profile, layout, tokens, row) * element
     tower = 2 * states if profile.structure.encoders else 0
     sparse = buffers + 4 * states if profile.moe else 0
-    last = max(forward, sparse, states + _sampler(profile, batch, row, element) + buffers) + tower
+    last = max(forward, sparse, states + _sampler(profile, layout, batch, row, element) + buffers) + tower
     first = max(forward, sparse) + states + tower
     return (*[first] * (layout.pipeline - 1), last)
 
 
-def _sampler(profile: ModelProfile, batch: Batch, row: OverheadRow, element: int) -> int:
+def _sampler(profile: ModelProfile, layout: Layout, batch: Batch, row: OverheadRow, element: int) -> int:
     vocab = profile.embedding.vocab_size
     wider = element - 2
     logits = int((row.sampler_bytes_per_logit + wider) * vocab * batch.max_num_seqs)
     if not row.head_copy:
         return logits
     hidden = profile.embedding.hidden_size
-    return max(logits, element * vocab * hidden + element * batch.max_num_batched_tokens * hidden)
+    return max(logits, element * vocab * hidden // layout.tensor + element * batch.max_num_batched_tokens * hidden)
 
 
 def _width(profile: ModelProfile) -> int:

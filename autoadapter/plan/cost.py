@@ -6,7 +6,7 @@ devices, launches and scheduling, so real steps are slower. Prefill is one reque
 cache; decode is one token for each of `decode_batch` requests that hold `context` tokens.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -212,10 +212,19 @@ def _ends(profile: ModelProfile, layout: Layout, step: Step) -> Iterator[Work]:
 
 def active_parameters(profile: ModelProfile) -> int | None:
     """Weights that one token passes, embedding and head included once each; None where operators are not known."""
+    return _parameters(profile, lambda operator: operator.active)
+
+
+def all_parameters(profile: ModelProfile) -> int | None:
+    """Weights of the language model, by the headers or else by its matrices; None where neither is known."""
+    return profile.tensors.parameters or _parameters(profile, lambda operator: operator.copies)
+
+
+def _parameters(profile: ModelProfile, count: Callable[[Operator], int]) -> int | None:
     if not _has_operators(profile):
         return None
     layers = sum(
-        len(group.layers) * operator.inputs * operator.outputs * operator.active
+        len(group.layers) * operator.inputs * operator.outputs * count(operator)
         for group in profile.structure.groups
         for operator in group.operators
     )

@@ -5,6 +5,8 @@ from autoadapter.engine.versions import within
 from autoadapter.plan.activation import Batch
 
 GIB = 1024**3
+CPU_SHARE = 0.9
+"""Part of a CPU machine's memory that the server may take; the rest is for the system."""
 LARGE_GIB, LARGEST_GIB = 70, 160
 CPU_BATCH = Batch(max_num_seqs=128, max_num_batched_tokens=2048, graphs=False)
 

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 
 from autoadapter.artifacts import Hardware, MemoryBudget, ModelProfile, Scheme, Strategy, Workload
 from autoadapter.engine.schemes import SchemeRow
+from autoadapter.plan.defaults import CPU_SHARE
 from autoadapter.plan.kv import KvRefusedError, kv_layout
 from autoadapter.plan.legality import Layout, layouts
-from autoadapter.plan.memory import CPU_SHARE, CacheFlags, Situation, budget, kv_pool, longest_request, pool_tokens
+from autoadapter.plan.memory import CacheFlags, Situation, budget, kv_pool, longest_request, pool_tokens
 from autoadapter.plan.overhead import Batch
 from autoadapter.plan.request import PlanRequest, UserFlags
 from autoadapter.plan.schemes import as_scheme

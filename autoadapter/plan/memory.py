@@ -15,8 +15,6 @@ from autoadapter.plan.legality import Layout
 from autoadapter.plan.overhead import GIB, Batch, Overhead, overhead
 from autoadapter.plan.weights import is_estimated, stage_weights
 
-CPU_SHARE = 0.9
-"""Part of a CPU machine's memory that the server may take; the rest is for the system."""
 CPU_POOL_SHARE = 0.25
 """Largest part of the memory for the KV cache on a CPU: vLLM holds the pool against one NUMA node's free memory."""
 UNBOUNDED = 1 << 30

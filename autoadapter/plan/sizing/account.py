@@ -6,9 +6,10 @@ from functools import cached_property
 from autoadapter.artifacts import Interval, LayoutSizing, ModelProfile, Scheme
 from autoadapter.engine.schemes import scheme as scheme_row
 from autoadapter.plan.defaults import default_batch
+from autoadapter.plan.devices import device_facts
 from autoadapter.plan.kv import KvLayout, KvQuestion, KvRefusedError, kv_layout
 from autoadapter.plan.legality import Layout, LayoutVerdict
-from autoadapter.plan.memory import CPU_POOL_SHARE, CPU_SHARE
+from autoadapter.plan.memory import CPU_POOL_SHARE
 from autoadapter.plan.overhead import GIB, Overhead, overhead
 from autoadapter.plan.schemes import as_scheme
 from autoadapter.plan.sizing.request import SizingRequest
@@ -73,13 +74,19 @@ class Case:
         extra = self.extra
         if self.request.hardware.kind == "cpu":
             share = int(self.request.hardware.memory_bytes * CPU_POOL_SHARE)
-            room = int(self.request.hardware.memory_bytes * CPU_SHARE) - max(self.weights) - extra.total_bytes
+            room = self.budget - max(self.weights) - extra.total_bytes
             return tuple(_fixed(min(share, room)) for _ in self.weights)
         others = (extra.non_torch, *([extra.graphs] if extra.reserves_graphs else []))
         return tuple(
             _left(self.budget - weight, (peak, *others))
             for weight, peak in zip(self.weights, extra.activation, strict=True)
         )
+
+    @property
+    def stop(self) -> str | None:
+        """Why the device cannot run the model at all, or None."""
+        facts = device_facts(self.profile, self.request.hardware, self.layout)
+        return next((fact.text for fact in facts if fact.stops), None)
 
     @property
     def tightest(self) -> int:
@@ -93,6 +100,8 @@ def account(profile: ModelProfile, request: SizingRequest, verdict: LayoutVerdic
     if not verdict.legal:
         reason = f"{verdict.reason}{f' ({verdict.remedy})' if verdict.remedy else ''}"
         return _row(case, verdict, fits=False, reason=reason)
+    if stop := case.stop:
+        return _row(case, verdict, fits=False, reason=stop)
     pools = [pool.likely for pool in case.pools]
     if min(pools) <= 0:
         return _row(case, verdict, fits=False, reason="weights and overhead alone are more than the budget")
@@ -136,7 +145,7 @@ def _arithmetic(case: Case, stage: int) -> str:
     if hardware.kind == "cpu":
         size = f"{hardware.memory_bytes / GIB:.2f}"
         pool = case.pools[stage].likely / GIB
-        return f"{CPU_POOL_SHARE:g} of {size}, or what is left of {CPU_SHARE:g} = KV {pool:.2f} GiB"
+        return f"{CPU_POOL_SHARE:g} of {size}, or what is left of {case.request.utilization:g} = KV {pool:.2f} GiB"
     terms = [("weights", case.weights[stage]), ("activations", extra.activation[stage].likely)]
     terms += [("outside torch", extra.non_torch.likely)]
     terms += [("graphs", extra.graphs.likely)] if extra.reserves_graphs else []

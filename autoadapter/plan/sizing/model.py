@@ -6,7 +6,7 @@ from dataclasses import replace
 import autoadapter
 from autoadapter.artifacts import DeviceFact, Finding, Hardware, LayoutSizing, Level, ModelProfile, Sizing
 from autoadapter.hardware import gpus, parse_hardware
-from autoadapter.plan.cost import cost_profile
+from autoadapter.plan.cost import active_parameters, all_parameters, cost_profile
 from autoadapter.plan.defaults import default_batch
 from autoadapter.plan.devices import device_facts
 from autoadapter.plan.encoders import encoder_facts
@@ -78,6 +78,8 @@ def _sizing(profile: ModelProfile, request: SizingRequest, layouts: Sequence[Lay
         vllm_version=request.vllm_version,
         max_model_len=request.max_model_len or profile.max_model_len,
         gpu_memory_utilization=request.utilization,
+        parameters=all_parameters(profile) or 0,
+        active_parameters=active_parameters(profile) or 0,
         layouts=tuple(layouts),
         device_facts=tuple(_facts(profile, request, shown)),
         cost=cost_profile(profile, request.hardware, shown),

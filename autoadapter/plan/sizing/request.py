@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from autoadapter.artifacts import Hardware
-from autoadapter.plan.defaults import default_utilization
+from autoadapter.plan.defaults import CPU_SHARE, default_utilization
 
 
 @dataclass(frozen=True)
@@ -20,4 +20,6 @@ class SizingRequest:
     @property
     def utilization(self) -> float:
         """Share of a device that the server may take."""
+        if self.hardware.kind == "cpu":
+            return CPU_SHARE
         return self.gpu_memory_utilization or default_utilization(self.vllm_version)
