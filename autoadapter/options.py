@@ -5,11 +5,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from autoadapter.artifacts import Depth, Frozen, ModelKind, ModelProfile, ModelRef, Strategy, Target, Workload
 from autoadapter.errors import UserError
-from autoadapter.families import Recipe, recipe_findings, recipe_for
+from autoadapter.families import Recipe, recipe_findings, recipe_for, require_folder
 
 Choice = TypeVar("Choice", bound=StrEnum)
 Model = TypeVar("Model", bound=BaseModel)
@@ -63,6 +63,14 @@ class Options(Frozen):
         """Engine arguments that change what a model needs, by their names in a sizing request."""
         said = {name.replace("-", "_"): value for name, value in self.engine_args.items()}
         return {name: said[name] for name in ("gpu_memory_utilization", "kv_cache_dtype") if name in said}
+
+    @field_validator("recipes")
+    @classmethod
+    def _is_a_folder(cls, recipes: Path | None) -> Path | None:
+        """Told before any work, and for models without a recipe too."""
+        if recipes is not None:
+            require_folder(recipes)
+        return recipes
 
     def recipe_of(self, ref: ModelRef) -> Recipe | None:
         """The recipe of a Hub model, where a folder of them is named.

@@ -376,7 +376,7 @@ def open_workspace(
 
 def _replace(workspace: Workspace, path: Path, artifact: Result) -> Result:
     text = artifact.to_json()
-    if path.exists() and path.read_text() != text:
+    if path.is_file() and path.read_text(encoding="utf-8") != text:
         workspace.set_aside(path)
     write_atomically(path, text)
     return artifact

@@ -108,7 +108,7 @@ class Workspace:
 
     def _current_plan(self) -> str | None:
         pointer = self.root / "current-plan"
-        name = pointer.read_text(errors="replace").strip() if pointer.is_file() else ""
+        name = pointer.read_text(errors="replace", encoding="utf-8").strip() if pointer.is_file() else ""
         return name if PLAN_NAME.fullmatch(name) and (self.root / "plans" / name).is_dir() else None
 
     @contextmanager
@@ -157,7 +157,7 @@ class Workspace:
         """
         path = self.root / ".lock"
         with explain_storage_errors(path):
-            opened = path.open("a+")
+            opened = path.open("a+", encoding="utf-8")
         with opened as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -200,7 +200,7 @@ class StageRecords:
 
     def _read(self) -> dict[str, str]:
         try:
-            found = json.loads(self.path.read_text())
+            found = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
@@ -232,9 +232,9 @@ def _last_opened() -> Path:
             f"No workspace is named; without a terminal -w or {ENV_WORKSPACE} is required.",
             hint="Repeat the command with -w FOLDER",
         )
-    if not pointer.exists():
+    if not pointer.is_file():
         raise WorkspaceError("No model has been analyzed here.", hint="autoadapter analyze MODEL")
-    return Path(pointer.read_text().strip())
+    return Path(pointer.read_text(encoding="utf-8").strip())
 
 
 def _default_root() -> Path:

@@ -35,7 +35,7 @@ def cli_page() -> str:
 def _help(*command: str) -> str:
     env = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
     words = [sys.executable, "-m", "autoadapter", *command, "--help"]
-    text = subprocess.run(words, capture_output=True, text=True, check=True, env=env).stdout
+    text = subprocess.run(words, capture_output=True, text=True, check=True, env=env, encoding="utf-8").stdout
     lines = [line.rstrip() for line in text.strip().splitlines()]
     body = "\n".join(lines).replace("python -m autoadapter", "autoadapter")
     return f"```text\n{body}\n```\n"
@@ -156,8 +156,8 @@ def main() -> int:
     for name, page in PAGES.items():
         path, text = REFERENCE / name, page()
         if "--check" not in sys.argv:
-            path.write_text(text)
-        elif not path.exists() or path.read_text() != text:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
     if stale:
         print(f"Stale: {', '.join(stale)}. Run `make docs`.", file=sys.stderr)

@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="wheel, source archive, or folder")
     parser.add_argument("--into", type=Path, default=TARGET, metavar="FILE", help="file to update")
     arguments = parser.parse_args(argv)
-    known = unfold(json.loads(arguments.into.read_text())) if arguments.into.exists() else {}
+    known = unfold(json.loads(arguments.into.read_text(encoding="utf-8"))) if arguments.into.exists() else {}
     try:
         for reader in map(open_path, arguments.paths) if arguments.paths else [installed()]:
             release = read_release(reader)
@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
     except UnreadableError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    arguments.into.write_text(layout(fold(known)))
+    arguments.into.write_text(layout(fold(known)), encoding="utf-8")
     print(arguments.into)
     return 0
 
@@ -94,7 +94,7 @@ def open_path(path: Path) -> Reader:
                  for file in path.glob(pattern)]  # fmt: skip
         names = tuple(str(file.relative_to(path)) for file in files)
         return Reader(str(path), (*names, *(["PKG-INFO"] if (path / "PKG-INFO").exists() else [])),
-                      lambda name: (path / name).read_text())  # fmt: skip
+                      lambda name: (path / name).read_text(encoding="utf-8"))  # fmt: skip
     try:
         return _open_archive(path)
     except (OSError, zipfile.BadZipFile, tarfile.TarError) as error:
@@ -127,7 +127,7 @@ def installed() -> Reader:
 
 
 def _read(files: dict[str, importlib.metadata.PackagePath], name: str) -> str:
-    return files[name].read_text()
+    return files[name].read_text(encoding="utf-8")
 
 
 def read_release(reader: Reader) -> Release:

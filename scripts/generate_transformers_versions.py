@@ -37,7 +37,7 @@ def main() -> int:
         **_ranges(known),
         "vllm": _vllm_types(arguments.vllm / "transformers_utils" / "config.py"),
     }
-    TARGET.write_text(json.dumps(document, indent=1) + "\n")
+    TARGET.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(TARGET)
     return 0
 
@@ -45,7 +45,7 @@ def main() -> int:
 def _minor_versions() -> list[str]:
     """The first release of each minor version since the oldest, ascending."""
     asked = [sys.executable, "-m", "pip", "index", "versions", "transformers"]
-    listing = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(asked, capture_output=True, text=True, check=True, encoding="utf-8").stdout
     line = next(line for line in listing.splitlines() if line.startswith("Available versions:"))
     releases = sorted(tuple(map(int, match)) for match in RELEASE.findall(line))
     first: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -118,7 +118,7 @@ def _ranges(known: dict[str, set[str]]) -> dict[str, object]:
 
 def _vllm_types(config: Path) -> list[str]:
     """Model types whose configuration vLLM carries itself."""
-    for node in ast.parse(config.read_text()).body:
+    for node in ast.parse(config.read_text(encoding="utf-8")).body:
         named = isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
         if named and node.target.id == "_CONFIG_REGISTRY" and node.value is not None:
             return sorted(set(_keys_of(node.value)))

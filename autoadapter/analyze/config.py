@@ -2,14 +2,20 @@
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import NoReturn
 
 from pydantic import JsonValue
 
+from autoadapter.analyze.class_defaults import ClassDefaults, class_defaults
 from autoadapter.analyze.text import json_word, load_json
 from autoadapter.errors import BrokenCheckpointError
+from autoadapter.once import once_each
 
-NESTED = ("text_config", "llm_config", "language_config", "thinker_config", "language_model_config")
+NESTED = (
+    "text_config", "llm_config", "language_config", "thinker_config", "language_model_config", "lm_config", "llm",
+    "text_model", "decoder", "transf_decoder.config_dict",
+)  # fmt: skip
 """Keys that hold the language model's own config, outermost first; they may nest (`thinker_config.text_config`)."""
 LARGEST = 2**63
 """Numbers beyond it are mistakes: they would overflow in whoever reads the profile. NaN compares as beyond, too."""
@@ -17,10 +23,19 @@ IDENTITY = ("hidden_size", "n_embd", "d_model", "num_hidden_layers", "num_attent
 
 
 class Config:
-    """A JSON object of a model, asked by aliases. The first key that is present and not null answers."""
+    """A JSON object of a model, asked by aliases. The first key that is present and not null answers.
+
+    A language model's config knows its class: what the file leaves out, the class's default answers, unless the file
+    says null or states the value by another name of the class.
+    """
 
     def __init__(
-        self, data: Mapping[str, JsonValue], where: str, file: str, spelled: Mapping[str, str] | None = None
+        self,
+        data: Mapping[str, JsonValue],
+        where: str,
+        file: str,
+        spelled: Mapping[str, str] | None = None,
+        family: tuple[str, ...] = (),
     ) -> None:
         """Wrap a JSON object.
 
@@ -29,14 +44,40 @@ class Config:
             where: how findings name it: `config.json`, `config.json:text_config`.
             file: how errors name the file it came from.
             spelled: key → how the file itself spells it, where a translation lies between.
+            family: for a language model's config its model type and those around it, innermost first.
         """
         self.data = data
         self.where = where
         self.file = file
+        self.family = family
         self._spelled = spelled or {}
+
+    @cached_property
+    def defaults(self) -> ClassDefaults | None:
+        """What the class of a language model's config says where the file is silent."""
+        return class_defaults(self.family[0], self.family[1:]) if self.family else None
+
+    @cached_property
+    def stated(self) -> "Config":
+        """The same without the class's defaults: what the file says itself."""
+        return Config(self.data, self.where, self.file, self._spelled) if self.family else self
+
+    def of_family(self, *family: str) -> "Config":
+        """The same with the defaults of a class behind it."""
+        return Config(self.data, self.where, self.file, self._spelled, family)
+
+    def with_values(self, values: Mapping[str, JsonValue]) -> "Config":
+        """The same with these values in place of its own."""
+        return Config({**self.data, **values}, self.where, self.file, self._spelled, self.family)
 
     def get(self, key: str) -> JsonValue:
         """The value at a dotted key, None when absent."""
+        value = self._said(key)
+        return self._default(key) if value is None else value
+
+    def _said(self, key: str) -> JsonValue:
+        if "." not in key:
+            return self.data.get(key)
         value: JsonValue = dict(self.data)
         for part in key.split("."):
             if not isinstance(value, dict):
@@ -44,15 +85,34 @@ class Config:
             value = value.get(part)
         return value
 
+    def _default(self, key: str) -> JsonValue:
+        if not self.family or key in self.data or self.defaults is None or key not in self.defaults.values:
+            return None
+        renamed = any(name in self.data for name in self.defaults.names.get(key, ()))
+        return None if renamed else self.defaults.values[key]
+
     def found(self, *keys: str) -> str | None:
-        """The first of `keys` that is present and not null."""
-        return next((key for key in keys if self.get(key) is not None), None)
+        """The first of `keys` that is present and not null.
+
+        A key that the file states comes before any default, but for fields that the class keeps apart: an unstated
+        `moe_intermediate_size` is not the stated `intermediate_size`.
+        """
+        said = next((key for key in keys if self._said(key) is not None), None)
+        if not self.family or said == keys[0]:
+            return said
+        default = next((key for key in keys if self._default(key) is not None), None)
+        if said is None or default is None:
+            return said or default
+        apart = self.defaults is not None and said in self.defaults.values
+        return default if apart and keys.index(default) < keys.index(said) else said
 
     def source(self, *keys: str) -> str:
-        """Where the answer to `keys` was read, or that it is the engine's default."""
+        """Where the answer to `keys` was read, or that it is the default of the class or the engine."""
         key = self.found(*keys)
         if key is None:
             return f"{self.where} (no {keys[0]})"
+        if self.defaults is not None and self._said(key) is None:
+            return self.defaults.source
         return f"{self.where}{'.' if ':' in self.where else ':'}{self._spelled.get(key, key)}"
 
     def number(self, *keys: str) -> float | None:
@@ -69,6 +129,7 @@ class Config:
             self._wrong(str(key), value, "a number")
         return value
 
+    @once_each
     def integer(self, *keys: str) -> int | None:
         """The first present value as a whole number that is not negative; `16.0` counts, lists give their maximum.
 
@@ -86,6 +147,7 @@ class Config:
             self._wrong(str(key), value, "a whole number")
         return int(value)
 
+    @once_each
     def integers(self, *keys: str) -> tuple[int, ...] | None:
         """The first present value when it is a list of whole numbers, else None."""
         value = self.get(self.found(*keys) or "")
@@ -99,6 +161,7 @@ class Config:
         value = self.get(self.found(*keys) or "")
         return value if isinstance(value, str) else None
 
+    @once_each
     def texts(self, *keys: str) -> tuple[str, ...] | None:
         """The first present value when it is a list of texts, else None."""
         value = self.get(self.found(*keys) or "")
@@ -112,6 +175,7 @@ class Config:
         value = self.get(self.found(*keys) or "")
         return value if isinstance(value, bool) else None
 
+    @once_each
     def objects(self, key: str) -> tuple[dict[str, JsonValue], ...]:
         """The objects in the list or object at a key, in order; empty when absent."""
         value = self.get(key)
@@ -145,11 +209,13 @@ def parse_object(data: bytes, file: str) -> dict[str, JsonValue]:
 
 
 def language_config(root: Config) -> Config:
-    """The config of record for the language model: nested ones win over the wrapper's."""
+    """The config of record for the language model: nested ones win over the wrapper's; it knows its class."""
     config, inner = root, _inner(root)
+    around: list[str] = []
     while inner is not None:
+        around.insert(0, config.text("model_type") or "")
         config, inner = inner, _inner(inner)
-    return config
+    return config.of_family(config.text("model_type") or "", *around)
 
 
 def _inner(config: Config) -> Config | None:

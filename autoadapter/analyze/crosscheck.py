@@ -22,6 +22,13 @@ LAYER = re.compile(ROOTS + r"(?:layers|h|blocks|blk)\.)(\d+)\.")
 PREDICTS_AHEAD = re.compile(r"(eh_proj|enorm|hnorm|nextn|mtp|shared_head|embed_tokens)")
 """In a layer of multi-token prediction, which is stored behind the counted ones (DeepSeek-V3, GLM-4.5, MiMo)."""
 FUSED = re.compile(r"\.(qkv_proj|query_key_value|Wqkv|W_pack|c_attn|gate_up_proj|dense_h_to_4h)\.(weight|qweight)$")
+FUSED_FAMILIES: dict[str, tuple[str, ...]] = {
+    "phi3": ("qkv_proj", "gate_up_proj"), "phi3small": ("query_key_value",), "glm4": ("gate_up_proj",),
+    "glm": ("gate_up_proj",), "chatglm": ("query_key_value", "dense_h_to_4h"), "baichuan": ("W_pack",),
+    "gpt2": ("c_attn",), "gpt_bigcode": ("c_attn",), "qwen": ("c_attn",), "gpt_neox": ("query_key_value",),
+    "bloom": ("query_key_value",), "falcon": ("query_key_value",), "mpt": ("Wqkv",), "dbrx": ("Wqkv",),
+}  # fmt: skip
+"""model_type → what its published checkpoints store as one tensor (transformers' modelling files)."""
 EXPERT = re.compile(r"(?<!shared_)experts\.(\d+)\.")
 ANY_EXPERT = r"expert|exps|moe|router"
 BY_LAYER = re.compile(r"swa_|per_layer|block_configs|attention_other_setting|global_head_dim|_by_layer")
@@ -41,7 +48,8 @@ def cross_check(evidence: Evidence, attention: AttentionTraits, width: MlpTraits
         return ()
     notes = contradictions(evidence)
     if not evidence.checkpoint.tensors:
-        return tuple(notes)
+        fused = _fused_by_family(evidence)
+        return (*notes, fused) if fused else tuple(notes)
     by_layer = any(BY_LAYER.search(key) for key in evidence.language.data)
     checks = [_layers(evidence, attention.num_layers), _experts(evidence), _fused(evidence)]
     notes += [finding for finding in checks if finding is not None]
@@ -102,6 +110,20 @@ def _fused(evidence: Evidence) -> Finding | None:
     message = f"The checkpoint stores fused projections: {', '.join(names)}. Their parts have no tensors of their own."
     hint = f"Name {' and '.join(names)} as LoRA targets and in lists of modules, not their parts."
     source = f"tensor {matches[names[0]]}"
+    return Finding(code="weights.fused", level=Level.INFO, message=message, hint=hint, source=source)
+
+
+def _fused_by_family(evidence: Evidence) -> Finding | None:
+    """The same where no tensor shows it: families that store nothing else."""
+    names = FUSED_FAMILIES.get(evidence.model_type)
+    if names is None:
+        return None
+    message = (
+        f"{evidence.model_type} models store fused projections: {', '.join(names)}. Their parts have no tensors of "
+    )
+    message += "their own."
+    hint = f"Name {' and '.join(names)} as LoRA targets and in lists of modules, not their parts."
+    source = evidence.language.source("model_type")
     return Finding(code="weights.fused", level=Level.INFO, message=message, hint=hint, source=source)
 
 

@@ -3,6 +3,7 @@
 from autoadapter.analyze.config import Config
 from autoadapter.analyze.kv_cache import HIDDEN
 from autoadapter.analyze.layers import NEMOTRON_H, layer_count
+from autoadapter.once import once_each
 
 WIDTH = (
     "dense_intermediate_size", "intermediate_size_mlp", "intermediate_size", "block_ff_dim", "n_inner", "ffn_dim",
@@ -26,6 +27,7 @@ def is_gated(config: Config) -> bool:
     return (config.text("model_type") or "") not in NOT_GATED | set(NEMOTRON_H)
 
 
+@once_each
 def dense_width(config: Config) -> int | None:
     """Width of the block; the largest where it differs by layer; None where the config does not tell it."""
     by_block = [width for block in _blocks(config) if (width := _block_width(block, config))]
@@ -58,10 +60,11 @@ def _is_double(config: Config, layer: int) -> bool:
     return config.flag("use_double_wide_mlp") is True and 0 < shared and layer >= layer_count(config) - shared
 
 
-def _blocks(config: Config) -> list[Config]:
+@once_each
+def _blocks(config: Config) -> tuple[Config, ...]:
     """The token-wise part of each of Nemotron-NAS's blocks."""
     parts = (block.get("ffn") for block in config.objects("block_configs"))
-    return [Config(part if isinstance(part, dict) else {}, config.where, config.file) for part in parts]
+    return tuple(Config(part if isinstance(part, dict) else {}, config.where, config.file) for part in parts)
 
 
 def _block_width(block: Config, config: Config) -> int | None:

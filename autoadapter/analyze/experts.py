@@ -23,9 +23,22 @@ SHARED_WIDTH = (
 
 def expert_count(config: Config) -> tuple[int, str]:
     """Routed experts of a layer and the key that says so; a key that says 0 does not hide another."""
-    counts = {key: config.integer(key) or 0 for key in EXPERTS}
+    said = config.stated if config.stated.found(*EXPERTS) or _is_dense_hybrid(config) else config
+    counts = {key: said.integer(key) or 0 for key in EXPERTS}
     key = next((key for key in EXPERTS if counts[key]), config.found(*EXPERTS) or EXPERTS[0])
     return counts[key] or _experts_of_blocks(config), key
+
+
+def _is_dense_hybrid(config: Config) -> bool:
+    """A Nemotron-H whose stated layers have no experts, though its class has a default for them."""
+    letters = config.text("hybrid_override_pattern")
+    words = config.stated.texts("layers_block_type", "layer_types")
+    return (letters is not None and "E" not in letters) or (words is not None and _has_blocks(words))
+
+
+def _has_blocks(words: tuple[str, ...]) -> bool:
+    """Whether a list of layers names dense blocks of their own and no experts."""
+    return "mlp" in words and "moe" not in words
 
 
 def _experts_of_blocks(config: Config) -> int:

@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
 from pydantic import JsonValue
 
 from autoadapter.analyze.config import Config
 from autoadapter.analyze.headers.checkpoint import Checkpoint
 from autoadapter.analyze.headers.gguf import GgufValue
 from autoadapter.artifacts import Finding, Level
+from autoadapter.tables import read_table
 
 KEYS = {
     "context_length": "max_position_embeddings",
@@ -53,7 +53,7 @@ class GgufArchitecture(NamedTuple):
 @cache
 def gguf_architectures() -> dict[str, GgufArchitecture]:
     """All rows by GGUF architecture."""
-    rows = yaml.safe_load(Path(__file__).with_name("gguf_architectures.yaml").read_text())
+    rows = read_table(Path(__file__).with_name("gguf_architectures.yaml"))
     return {name: GgufArchitecture(**row) for name, row in rows.items()}
 
 

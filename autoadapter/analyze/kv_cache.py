@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from autoadapter.analyze.config import Config
 from autoadapter.analyze.layers import CHUNKED, FULL, PARALLEL, SLIDING
+from autoadapter.once import once_each
 
 CACHED = (FULL, SLIDING, CHUNKED, PARALLEL)
 HEADS = (
@@ -25,8 +26,18 @@ OF_SLIDING = "attention_other_setting"
 HIDDEN = ("hidden_size", "n_embd", "n_embed", "d_model", "model_dim")
 
 
-EXPANDED_MLA = {"minicpm3"}
-"""Families with latent projections that vLLM computes, and caches, as plain heads (vLLM 0.32 `minicpm3.py`)."""
+LATENT = {
+    "axk1", "deepseek_v2", "deepseek_v3", "deepseek_v32", "deepseek_v4", "deepseek_v41", "dots3_note", "deepseek_mtp",
+    "k3_dspark", "glm5_next", "glm5_next_text", "glm_moe_dsa", "glm4_moe_lite", "glm4_moe_lite_mtp", "kimi_k2",
+    "kimi_linear", "longcat_flash", "pangu_ultra_moe", "pangu_ultra_moe_mtp", "bailing_hybrid", "bailing_hybrid_mtp",
+    "bailing_hybrid_v3_mtp", "hy_v4", "hy_v4_mtp",
+}  # fmt: skip
+"""Families whose latent vLLM caches; others with a `kv_lora_rank` it computes, and caches, as plain heads.
+
+Source: vLLM 0.32 `model_arch_config_convertor.py:is_deepseek_mla`.
+"""
+TWICE_AS_WIDE = {"zamba", "zamba2"}
+"""Families whose attention reads two hidden states side by side (transformers 5.19 `attention_head_dim`)."""
 
 
 class Heads(NamedTuple):
@@ -42,19 +53,27 @@ def attention_heads(config: Config) -> int:
     return config.integer(*HEADS) or 0
 
 
+@once_each
 def kv_heads(config: Config) -> int:
-    """Key/value heads; the largest where they differ by layer. Falcon's and MPT's `multi_query` is one head."""
+    """Key/value heads; the largest where they differ by layer. Falcon's and MPT's `multi_query` is one head.
+
+    ChatGLM's groups count only while `multi_query_attention` is not false.
+    """
     if config.flag("multi_query") and not config.flag("new_decoder_architecture"):
         return 1
+    if config.flag("multi_query_attention") is False:
+        return attention_heads(config)
     by_block = [heads for heads in _heads_by_block(config) if heads is not None]
     return (by_block and by_block[0]) or config.integer(*KV_HEADS) or attention_heads(config)
 
 
-def _heads_by_block(config: Config) -> list[int | None]:
+@once_each
+def _heads_by_block(config: Config) -> tuple[int | None, ...]:
     """Nemotron-NAS states query heads per KV head, block by block; None where a block does not attend."""
     attentions = [block.get("attention") for block in config.objects("block_configs")]
     groups = [attention.get("n_heads_in_group") if isinstance(attention, dict) else None for attention in attentions]
-    return [attention_heads(config) // group if isinstance(group, int) and group > 0 else None for group in groups]
+    heads = attention_heads(config)
+    return tuple(heads // group if isinstance(group, int) and group > 0 else None for group in groups)
 
 
 def head_dim(config: Config) -> int:
@@ -65,18 +84,19 @@ def head_dim(config: Config) -> int:
     if config.found("kv_lora_rank"):
         return (config.integer("qk_nope_head_dim") or 0) + (config.integer("qk_rope_head_dim") or 0)
     explicit = config.integer(*HEAD_DIM)
-    heads = attention_heads(config)
-    return explicit or ((config.integer(*HIDDEN) or 0) // heads if heads else 0)
+    heads, hidden = attention_heads(config), config.integer(*HIDDEN) or 0
+    doubled = 2 if config.text("model_type") in TWICE_AS_WIDE else 1
+    return explicit or (doubled * hidden // heads if heads else 0)
 
 
 def latent_elements(config: Config) -> int | None:
     """Elements that MLA caches per token and layer, None without MLA."""
     rank = config.integer("kv_lora_rank")
-    return (
-        None
-        if rank is None or config.text("model_type") in EXPANDED_MLA
-        else rank + (config.integer("qk_rope_head_dim") or 0)
-    )
+    model_type = config.defaults.model_type if config.defaults else config.text("model_type")
+    named = model_type is not None and (config.defaults or config.family[:1] != ("",))
+    if rank is None or (named and model_type not in LATENT):
+        return None
+    return rank + (config.integer("qk_rope_head_dim") or 0)
 
 
 def layer_heads(config: Config, layer: int, kind: str) -> Heads:

@@ -3,7 +3,7 @@
 Spellings and their order follow vLLM 0.32 (`config/model.py:get_num_layers_by_block_type` and the models' own code).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from autoadapter.analyze.config import Config
@@ -21,6 +21,7 @@ WORDS: dict[str, Mixer] = {
     "full_attention": FULL, "attention": FULL, "global": FULL, "full": FULL, "global_attention": FULL,
     "deepseek_sparse_attention": FULL, "compressed_sparse_attention": FULL, "heavily_compressed_attention": FULL,
     "sliding_attention": SLIDING, "sliding_window": SLIDING, "local": SLIDING, "swa": SLIDING,
+    "hybrid_sliding": SLIDING,
     "chunked_attention": CHUNKED,
     "linear_attention": STATE, "mamba": STATE, "mamba2": STATE, "conv": STATE, "recurrent": STATE, "kda": STATE,
     "hybrid": PARALLEL,
@@ -32,12 +33,14 @@ NEMOTRON_H = ("nemotron_h", "nemotron_h_puzzle")
 """Families whose layers are a mixer or a token-wise block, never both."""
 ALL_STATE = {"mamba", "mamba2", "falcon_mamba", "rwkv", "rwkv7", "xlstm", "minimax_text_01_linear"}
 ALL_PARALLEL = {"falcon_h1"}
-DEFAULT_PATTERNS = {"gemma2": 2, "gemma3_text": 6, "gemma3": 6, "cohere2": 4, "gemma3n_text": 5}
-"""model_type → every n-th layer is full and the others slide, where the config leaves it to the class's default."""
+INKLING = ("inkling",)
+"""Beginnings of the model types whose `hybrid` layers are full attention; their convolutions keep next to nothing."""
 
-
+FROM_A_LAYER_ON = {"dots1"}
+"""Families whose `max_window_layers` needs no switch."""
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers", "decoder_layers")
-MOST_LAYERS = 10_000
+MOST_LAYERS = 2_000
+"""The deepest models that were published have 1,000; what follows is computed layer by layer."""
 LISTS = ("layer_types", "layers_block_type", "hybrid_override_pattern", "block_configs")
 
 
@@ -49,13 +52,15 @@ class LayerKinds(NamedTuple):
 
 
 def layer_count(config: Config) -> int:
-    """Decoder layers: as stated, else as many as the config lists; 0 when it says neither.
+    """Decoder layers: as stated, else as many as the config lists, else the class's default; 0 when none says it.
 
     Raises:
         BrokenCheckpointError: a count that would only fill the memory.
     """
-    stated = config.integer(*LAYERS)
+    stated = config.stated.integer(*LAYERS)
     listed = config.get(config.found(*LISTS) or "")
+    if stated is None and not isinstance(listed, list | str):
+        stated = config.integer(*LAYERS)
     count = stated if stated is not None else len(listed) if isinstance(listed, list | str) else 0
     if count > MOST_LAYERS:
         key = config.found(*LAYERS, *LISTS)
@@ -64,8 +69,12 @@ def layer_count(config: Config) -> int:
 
 
 def layer_kinds(config: Config, num_layers: int) -> LayerKinds:
-    """Kind of each layer: `full_attention`, `sliding_attention`, `chunked_attention`, `state`, `hybrid` or `none`."""
-    for reader in READERS:
+    """Kind of each layer: `full_attention`, `sliding_attention`, `chunked_attention`, `state`, `hybrid` or `none`.
+
+    What the file says comes before what its class leaves unsaid.
+    """
+    said = [reader for reader in (*READERS, _by_pattern) if reader(config.stated, num_layers) is not None]
+    for reader in (*said, _by_pattern, _by_class, *READERS):
         found = reader(config, num_layers)
         if found is not None and len(found.kinds) >= num_layers:
             return LayerKinds(found.kinds[:num_layers], found.source)
@@ -76,11 +85,25 @@ def _listed(config: Config, _: int) -> LayerKinds | None:
     names = config.texts("layer_types", "layers_block_type")
     if names is None:
         return None
-    has_window = config.integer("sliding_window") is not None
+    no_window = config.integer("sliding_window") is None and "sliding_window" in config.data
+    return LayerKinds(_worded(config, names, no_window), config.source("layer_types", "layers_block_type"))
+
+
+def _worded(config: Config, names: Sequence[str], no_window: bool) -> tuple[Mixer, ...]:
     kinds = tuple(WORDS.get(name, FULL) for name in names)
-    if not has_window and "sliding_window" in config.data:
+    if no_window:
         kinds = tuple(FULL if kind == SLIDING else kind for kind in kinds)
-    return LayerKinds(kinds, config.source("layer_types", "layers_block_type"))
+    if (config.text("model_type") or "").startswith(INKLING):
+        kinds = tuple(FULL if kind == PARALLEL else kind for kind in kinds)
+    return kinds
+
+
+def _by_class(config: Config, num_layers: int) -> LayerKinds | None:
+    """What the class makes of the layers where the config does not list them."""
+    if config.defaults is None or not (names := config.defaults.kinds(num_layers)):
+        return None
+    no_window = not config.integer("sliding_window", "sliding_window_size")
+    return LayerKinds(_worded(config, names, no_window), config.defaults.source)
 
 
 def _pattern_letters(config: Config, _: int) -> LayerKinds | None:
@@ -128,7 +151,11 @@ def _indices(config: Config, num_layers: int) -> LayerKinds | None:
             attends = PARALLEL if key == "hybrid_layer_ids" else FULL
             kinds = tuple(attends if layer in whole else STATE for layer in range(num_layers))
             return LayerKinds(kinds, config.source(key))
-    return None
+    local = config.integers("local_layer_ids")
+    if local is None:
+        return None
+    kinds = tuple(SLIDING if layer in local else FULL for layer in range(num_layers))
+    return LayerKinds(kinds, config.source("local_layer_ids"))
 
 
 def _every_nth_attends(config: Config, num_layers: int) -> LayerKinds | None:
@@ -182,21 +209,29 @@ def _nope_layers(config: Config, num_layers: int) -> LayerKinds | None:
     return LayerKinds(tuple(CHUNKED if flag else FULL for flag in flags), config.source("attention_chunk_size"))
 
 
+def _by_pattern(config: Config, num_layers: int) -> LayerKinds | None:
+    """`sliding_window_pattern`: letters that repeat, or every how many layers one is full."""
+    pattern = config.get("sliding_window_pattern")
+    if not config.integer("sliding_window") or config.flag("use_sliding_window") is False or not pattern:
+        return None
+    if isinstance(pattern, str):
+        kinds = tuple(FULL if pattern[layer % len(pattern)] == "G" else SLIDING for layer in range(num_layers))
+    elif isinstance(pattern, int):
+        kinds = tuple(FULL if (layer + 1) % pattern == 0 else SLIDING for layer in range(num_layers))
+    else:
+        return None
+    return LayerKinds(kinds, config.source("sliding_window_pattern"))
+
+
 def _by_window(config: Config, num_layers: int) -> LayerKinds:
     """No list of layers: what `sliding_window` and its switches make of them."""
-    window = config.integer("sliding_window")
-    if not window or config.flag("use_sliding_window") is False:
-        return LayerKinds((FULL,) * num_layers, config.source("sliding_window"))
-    pattern = config.get("sliding_window_pattern")
-    if isinstance(pattern, str) and pattern:
-        kinds = tuple(FULL if pattern[layer % len(pattern)] == "G" else SLIDING for layer in range(num_layers))
-        return LayerKinds(kinds, config.source("sliding_window_pattern"))
-    every = pattern if isinstance(pattern, int) else DEFAULT_PATTERNS.get(config.text("model_type") or "")
-    if every:
-        kinds = tuple(FULL if (layer + 1) % every == 0 else SLIDING for layer in range(num_layers))
-        return LayerKinds(kinds, config.source("sliding_window_pattern", "model_type"))
-    first = config.integer("max_window_layers") if config.flag("use_sliding_window") else None
-    kinds = tuple(SLIDING if layer >= (first or 0) else FULL for layer in range(num_layers))
+    window, switch = config.integer("sliding_window"), config.flag("use_sliding_window")
+    if not window or switch is False:
+        unsaid = window and config.stated.flag("use_sliding_window") is None
+        return LayerKinds((FULL,) * num_layers, config.source("use_sliding_window" if unsaid else "sliding_window"))
+    counts = switch or config.text("model_type") in FROM_A_LAYER_ON
+    first = (config.integer("max_window_layers") if counts else None) or 0
+    kinds = tuple(SLIDING if layer >= first else FULL for layer in range(num_layers))
     return LayerKinds(kinds, config.source("sliding_window"))
 
 

@@ -27,9 +27,8 @@ def memory_facts(
     config = family_config(evidence)
     kinds = layer_kinds(config, layer_count(config)).kinds
     caches = [entry for layer, kind in enumerate(kinds) for entry in layer_caches(config, layer, kind)]
-    tensors = evidence.checkpoint.tensors.values()
     return MemoryFacts(
-        weight_bytes=sum(info.bytes for info in tensors),
+        weight_bytes=sum(info.bytes * count for _, info, count in evidence.checkpoint.alike),
         served_weight_bytes=_served_bytes(evidence, quantization, tied),
         served_dtype=served_dtype(evidence),
         kv_bytes_per_token=bytes_per_token(caches),
@@ -45,8 +44,8 @@ def served_dtype(evidence: Evidence) -> str:
         if word is not None:
             return DTYPES.get(word.removeprefix("torch."), "bfloat16")
     counts: dict[str, int] = {}
-    for info in evidence.checkpoint.tensors.values():
-        counts[info.dtype] = counts.get(info.dtype, 0) + info.elements
+    for _, info, count in evidence.checkpoint.alike:
+        counts[info.dtype] = counts.get(info.dtype, 0) + info.elements * count
     plain = {dtype: count for dtype, count in counts.items() if dtype in FROM_TENSORS}
     quantized_gguf = evidence.checkpoint.format == "gguf" and len(plain) < len(counts)
     return FROM_TENSORS[max(plain, key=lambda dtype: plain[dtype])] if plain and not quantized_gguf else "bfloat16"
@@ -54,5 +53,8 @@ def served_dtype(evidence: Evidence) -> str:
 
 def _served_bytes(evidence: Evidence, quantization: QuantizationTraits | None, tied: bool) -> int:
     converted = evidence.checkpoint.format == "gguf"
-    kept = (info for info in evidence.checkpoint.tensors.values() if not (tied and is_head(info.name)))
-    return sum(served_bytes(info, converted=converted, quantized=quantization is not None) for info in kept)
+    return sum(
+        served_bytes(info, converted=converted, quantized=quantization is not None) * count
+        for kind, info, count in evidence.checkpoint.alike
+        if not (tied and is_head(kind))
+    )

@@ -1,5 +1,6 @@
 """`MODEL` as the user types it → which model: a folder, a GGUF file, or a Hub repository at a commit."""
 
+import difflib
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -15,6 +16,9 @@ from autoadapter.artifacts.model_ref import HUB_ID
 from autoadapter.errors import AutoadapterError, ModelNotFoundError, UserError
 
 GGUF = ".gguf"
+EXAMPLE = "autoadapter analyze HuggingFaceTB/SmolLM2-135M-Instruct"
+LIKENESS, MOST_ENTRIES = 0.75, 10_000
+"""How alike a name must be to be asked for (difflib's ratio), among at most so many entries."""
 
 
 def resolve_model(text: str, *, revision: str | None = None, follow_symlinks: bool = False) -> ModelRef:
@@ -37,17 +41,53 @@ def resolve_model(text: str, *, revision: str | None = None, follow_symlinks: bo
                 hint="Leave --revision out.",
             )
         return _local(Path(os.path.abspath(path)), follow_symlinks)  # noqa: PTH100  (links keep the name that the user knows)
+    near = nearest(path)
     if not HUB_ID.fullmatch(text) or text.endswith(GGUF):
         raise ModelNotFoundError(
             f"{text!r} is neither a folder or .gguf file that exists nor a Hub id of the form owner/name.",
-            hint="Check the path, or name a model on the Hub: autoadapter analyze HuggingFaceTB/SmolLM2-135M-Instruct",
+            hint=_asked(near, "Check the path, or name a model on the Hub: " + EXAMPLE),
         )
-    return _hub(text, revision)
+    try:
+        return _hub(text, revision)
+    except UserError as error:
+        error.hint = _asked(near, error.hint)
+        raise
+
+
+def nearest(path: Path) -> str | None:
+    """What the user may have meant by a path that leads nowhere, as he would type it: `./SmolLM2-135M-Instruct`.
+
+    Only folders and GGUF files beside it are looked at; capitals do not count.
+    """
+    folder = path.parent if path.parent.is_dir() else Path()
+    try:
+        entries = [entry for entry in folder.iterdir() if entry.suffix == GGUF or entry.is_dir()][:MOST_ENTRIES]
+    except (OSError, ValueError):
+        return None
+    names = {entry.name.casefold(): entry.name for entry in entries if is_whole(entry.name)}
+    near = difflib.get_close_matches(path.name.casefold(), names, n=1, cutoff=LIKENESS)
+    if not near:
+        return None
+    found = str(folder / names[near[0]])
+    return found if found.startswith(("/", ".")) else f"./{found}"
+
+
+def _asked(near: str | None, hint: str | None) -> str | None:
+    return " ".join(part for part in (f"Did you mean {near}?" if near else None, hint) if part) or None
+
+
+def _readable(path: Path) -> str:
+    """How a path becomes text: another name, or a locale that knows its letters."""
+    try:
+        os.fsencode(path).decode("utf-8")
+    except UnicodeDecodeError:
+        return "Rename the file or folder."
+    return "Set a UTF-8 locale and repeat the command: export LC_ALL=C.UTF-8"
 
 
 def _local(path: Path, follow: bool) -> ModelRef:
     if not is_whole(str(path)):
-        raise UserError(f"The path {str(path)!r} is no UTF-8 text.", hint="Rename the file or folder.")
+        raise UserError(f"The path {str(path)!r} is no UTF-8 text.", hint=_readable(path))
     if path.is_file():
         if path.suffix != GGUF:
             raise UserError(f"{path} is a file, but not a .gguf file.", hint="Name the folder that holds it.")
@@ -71,4 +111,4 @@ def _hub(repo_id: str, revision: str | None) -> ModelRef:
 def without_config(path: Path, names: Collection[str]) -> AutoadapterError:
     """What to tell of a folder that has no config.json: GGML dumps end here."""
     ggml = next((name for name in names if is_ggml(FileSource(path / name))), None)
-    return ggml_error(path / ggml) if ggml else no_config(str(path), names)
+    return ggml_error(path / ggml) if ggml else no_config(str(path), names, LocalFolder(path).read)

@@ -2,6 +2,7 @@
 
 from autoadapter.analyze.quantization.stated import HF_QUANT_CONFIG
 from autoadapter.analyze.sources import Repository
+from autoadapter.analyze.sources.repository import is_named_template
 from autoadapter.analyze.tokenizer.chat_template import TEMPLATE_FILES
 from autoadapter.analyze.tokenizer.document import FILE as TOKENIZER_JSON
 from autoadapter.analyze.tokenizer.files import is_tokenizer_file
@@ -15,7 +16,9 @@ UNREAD = ("merges.txt", TOKENIZER_JSON)
 
 def side_file_names(repository: Repository) -> tuple[str, ...]:
     """Names of the side files that a repository has, sorted."""
-    return tuple(name for name in repository.files() if name in NAMES or is_tokenizer_file(name))
+    return tuple(
+        name for name in repository.files() if name in NAMES or is_tokenizer_file(name) or is_named_template(name)
+    )
 
 
 def read_side_files(repository: Repository) -> dict[str, bytes]:

@@ -25,7 +25,7 @@ LIMITS = (
     _Limit(LAYERS, 1, 2**63),
     _Limit(kv_cache.HIDDEN, 1, 2**20),
     _Limit(embedding.VOCABULARY, 1, 2**28),
-    _Limit(kv_cache.HEAD_DIM, 1, 2**16),
+    _Limit(kv_cache.HEAD_DIM, 0, 2**16),
     _Limit(mlp.WIDTH, 0, 2**28),
     _Limit(moe.WIDTH, 0, 2**28),
     _Limit(("kv_lora_rank",), 0, 2**20),

@@ -1,11 +1,13 @@
 """The stage: gather the evidence, let every axis read it, judge, and write down the profile."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal, TypeVar
 
 import autoadapter
+from autoadapter.analyze.adapter import ADAPTER_CONFIG, adapter_error
 from autoadapter.analyze.axes import AXES
 from autoadapter.analyze.axes.embedding import is_tied
+from autoadapter.analyze.collector import paused_collector
 from autoadapter.analyze.config import Config, language_config, parse_object
 from autoadapter.analyze.crosscheck import cross_check
 from autoadapter.analyze.dependencies import read_dependencies
@@ -17,7 +19,7 @@ from autoadapter.analyze.routes import ModelImpl, Target, Traits, judge
 from autoadapter.analyze.side_files import CONFIG, read_side_files
 from autoadapter.analyze.sizes import check_sizes
 from autoadapter.analyze.sources import Repository, open_repository
-from autoadapter.analyze.structure import build_structure
+from autoadapter.analyze.structure import build_structure, unknown_findings
 from autoadapter.artifacts import Finding, Level, ModelProfile, ModelRef, Verdict
 from autoadapter.artifacts.model_profile import (
     AttentionTraits,
@@ -36,6 +38,7 @@ Value = TypeVar("Value")
 Platform = Literal["cpu", "cuda"]
 
 
+@paused_collector()
 def analyze(
     ref: ModelRef,
     *,
@@ -84,6 +87,7 @@ def analyze(
         *evidence.checkpoint.findings,
         *(finding for reading in readings.values() for finding in reading.findings),
         *cross_check(evidence, attention, _maybe(readings, "mlp", MlpTraits)),
+        *unknown_findings(evidence, embedding),
         *gguf_findings(evidence.checkpoint),
         *_whole_model(evidence, remote, trust_remote_code, verdict.route.value),
         *notes,
@@ -107,7 +111,7 @@ def analyze(
 
 def _with_blockers(verdict: Verdict, findings: tuple[Finding, ...]) -> Verdict:
     """The verdict speaks of the architecture; what stands in the way of these files is named beside it."""
-    blockers = [finding.code for finding in findings if finding.level is Level.BLOCKER]
+    blockers = list(dict.fromkeys(finding.code for finding in findings if finding.level is Level.BLOCKER))
     if not blockers or verdict.outcome != "will_start":
         return verdict
     reason = f"{verdict.reason} These files are not ready for it: {', '.join(blockers)}."
@@ -129,7 +133,9 @@ def gather(repository: Repository, progress: Progress = silent, engine: EngineTa
     side_files = read_side_files(repository)
     checkpoint = read_checkpoint(repository, progress)
     root = _root_config(repository, side_files, checkpoint)
-    return Evidence(root, language_config(root), checkpoint, repository, side_files, engine)
+    language = language_config(root)
+    root = language if language.data is root.data else root
+    return Evidence(root, language, checkpoint, repository, side_files, engine)
 
 
 def _root_config(repository: Repository, side_files: Mapping[str, bytes], checkpoint: Checkpoint) -> Config:
@@ -138,11 +144,19 @@ def _root_config(repository: Repository, side_files: Mapping[str, bytes], checkp
         return Config(parse_object(side_files[CONFIG], label), CONFIG, label)
     if checkpoint.format == "gguf":
         return gguf_config(checkpoint, repository.label(checkpoint.files[0].name))
-    raise no_config(repository.location, repository.files())
+    raise no_config(repository.location, repository.files(), repository.read)
 
 
-def no_config(location: str, names: Collection[str] = ()) -> UserError:
-    """What to tell when a model has no config.json, but these files."""
+def no_config(location: str, names: Collection[str] = (), read: Callable[[str], bytes] | None = None) -> UserError:
+    """What to tell when a model has no config.json, but these files.
+
+    Args:
+        location: what the user named.
+        names: of the files.
+        read: gives one of them.
+    """
+    if ADAPTER_CONFIG in names and read is not None:
+        return adapter_error(location, read)
     if MISTRAL_CONFIG in names:
         return UserError(
             f"{location} is in Mistral's own format ({MISTRAL_CONFIG}, no config.json), which is not read here.",

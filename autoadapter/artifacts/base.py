@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from autoadapter.errors import WorkspaceError
+from autoadapter.once import once_each
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -31,6 +32,7 @@ class Artifact(Frozen):
         """The file's text: sorted by field order, two spaces, one newline at the end."""
         return self.model_dump_json(indent=2) + "\n"
 
+    @once_each
     def digest(self) -> str:
         """SHA-256 over the JSON text, 64 hex digits: the identity that later stages depend on."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
@@ -49,6 +51,10 @@ class Artifact(Frozen):
                 f"{path} does not exist: the stage `{cls.stage}` has not run here.",
                 hint=f"autoadapter {cls.stage} -w {path.parent}",
             ) from None
+        except OSError as error:
+            what = "is a folder, and a file belongs there" if path.is_dir() else f"cannot be read: {error.strerror}"
+            hint = f"Move it out of the way, then: autoadapter {cls.stage} -w {path.parent}"
+            raise WorkspaceError(f"{path} {what}.", hint=hint) from None
         except ValidationError as error:
             raise WorkspaceError(_why_unreadable(path, error), hint=f"autoadapter {cls.stage} --force") from None
 

@@ -1,9 +1,10 @@
 """What `analyze` finds out: `profile.json`."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from autoadapter.artifacts.base import Artifact, Frozen
 from autoadapter.artifacts.finding import Finding
@@ -122,8 +123,11 @@ class QuantizationTraits(Frozen):
     source: str
 
 
-class SpecialToken(Frozen):
-    """A token with a role."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecialToken:
+    """A token with a role. No model of its own: a tokenizer may have a hundred thousand."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     role: str
     """`bos`, `eos`, `pad`, `unk`, `additional`."""
@@ -240,11 +244,21 @@ class RouteDecision(Frozen):
 class Verdict(Frozen):
     """Will it run on the target engine?"""
 
-    outcome: Literal["will_start", "starts_but_wrong", "will_not_start", "unprovable_here"]
+    outcome: Literal["will_start", "starts_but_wrong", "will_not_start", "not_generative", "unprovable_here"]
+    """`not_generative`: vLLM may well start it, but it writes no text, and AutoAdapter serves what does."""
     route: Route
     vllm_version: str
     reason: str
+    hint: str | None = None
+    """What to do where nothing is served: the next command, else a sentence."""
+    version_unknown: bool = False
+    """The outcome is open only because no table reaches back to this vLLM."""
     decisions: tuple[RouteDecision, ...]
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether there is nothing that the later stages could serve."""
+        return self.outcome in ("will_not_start", "not_generative")
 
 
 class MemoryFacts(Frozen):
@@ -278,7 +292,8 @@ class Dependencies(Frozen):
     transformers: str | None
     """Version that wrote the checkpoint, from config.json."""
     min_transformers: str | None = None
-    """First release that knows the model type; None where none does, or only the checkpoint's own code."""
+    """First release that knows the model type and the tokenizer's class. None where none does or only the checkpoint's
+    own code, and where every release in the table does: then it is no requirement."""
     max_transformers: str | None = None
     """Last release that knows it, where later ones dropped it."""
     config_by: Literal["transformers", "vllm", "remote-code", "nobody"] | None = None
@@ -286,7 +301,7 @@ class Dependencies(Frozen):
     installed_transformers: str | None = None
     """Beside the target vLLM; None when it is not installed here."""
     min_vllm: str | None = None
-    """First release known to serve the architecture natively."""
+    """First release known to serve the architecture; None where none does, and where the oldest known one does."""
     packages: tuple[PackageNeed, ...] = ()
     """What the checkpoint's own code imports besides torch and transformers."""
     extras: tuple[str, ...] = ()

@@ -53,7 +53,7 @@ class LayoutSizing(Frozen):
     kv_pool: Interval | None
     """What is left on the rank that has least, for `gpu_memory_utilization`."""
     kv: KvCapacity | None
-    """At the likely pool."""
+    """At the likely pool, of one replica: with replicas (DP) the whole holds `data_parallel_size` times as much."""
     arithmetic: str
     """The account in one line, in GiB."""
     notes: tuple[str, ...] = ()

@@ -11,7 +11,6 @@ from autoadapter.cli.options import (
     EngineOpt,
     FollowLinksOpt,
     ForceOpt,
-    HardwareOpt,
     JsonOpt,
     MaxLenOpt,
     RecipesOpt,
@@ -25,6 +24,7 @@ from autoadapter.cli.output import Out
 if TYPE_CHECKING:
     from autoadapter.cli.analyze_view import Analysis, Detail
     from autoadapter.cli.compare import Compared
+    from autoadapter.errors import AutoadapterError
     from autoadapter.workspace import Workspace
 
 ModelsArg = Annotated[
@@ -33,6 +33,15 @@ ModelsArg = Annotated[
         metavar="MODEL",
         help="Folder, .gguf file, or Hub id such as org/name. Several are compared, each in a workspace of its own; "
         "the first is the current one afterwards.",
+        show_default=False,
+    ),
+]
+HardwareOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--hardware",
+        metavar="NAME[:COUNT]",
+        help="Where it will run: cpu, h200, h200:8, … [default: this CPU and common GPUs]",
         show_default=False,
     ),
 ]
@@ -58,7 +67,7 @@ def analyze(
     models: ModelsArg = None,
     workspace: WorkspaceOpt = None,
     revision: RevisionOpt = None,
-    hardware: HardwareOpt = "cpu",
+    hardware: HardwareOpt = None,
     max_model_len: MaxLenOpt = None,
     gpu_memory_utilization: UtilizationOpt = None,
     engine_python: EngineOpt = None,
@@ -92,7 +101,8 @@ def analyze(
         return
     names = _named(models, workspace)
     settings = {
-        "hardware": hardware,
+        "hardware": hardware or "cpu",
+        "common_hardware": hardware is None,
         "max_model_len": max_model_len,
         "engine_args": {"gpu-memory-utilization": gpu_memory_utilization} if gpu_memory_utilization else None,
         "engine_python": engine_python,
@@ -122,7 +132,10 @@ def _explain(out: Out, code: str) -> None:
 def _named(models: list[str] | None, workspace: Path | None) -> list[str]:
     from autoadapter.errors import UserError
 
-    names = list(dict.fromkeys(models or ()))
+    by_place: dict[str, str] = {}
+    for name in models or ():
+        by_place.setdefault(_place(name), name)
+    names = list(by_place.values())
     if not names:
         raise UserError("No model is named.", hint="autoadapter analyze MODEL   (or --explain CODE)")
     if len(names) > 1 and workspace is not None:
@@ -133,32 +146,45 @@ def _named(models: list[str] | None, workspace: Path | None) -> list[str]:
     return names
 
 
+def _place(name: str) -> str:
+    """What tells models apart: the folder or file that a name leads to, else the Hub id."""
+    path = Path(name).expanduser()
+    return str(path.resolve()) if path.exists() else name
+
+
 def _single(out: Out, where: tuple[str, str | None, Path | None], settings: dict[str, Any], detail: "Detail") -> None:
+    from autoadapter.cli.analyze_next import generate_command
     from autoadapter.cli.analyze_view import show_analysis
-    from autoadapter.errors import UnsupportedModelError
     from autoadapter.pipeline import open_workspace
 
+    model, revision, folder = where
     opened = open_workspace(*where, follow_symlinks=settings["follow_symlinks"])
     analysis = _analyze(out, opened, settings)
-    profile = analysis.profile
-    stops = profile.verdict.outcome == "will_not_start"
-    error = UnsupportedModelError(f"{profile.ref.name} will not start: {profile.verdict.reason}")
+    error = _error(model, analysis, {**settings, "revision": revision, "workspace": folder})
     if out.as_json:
         out.document(analysis.document())
-        if stops:
+        if error:
             Out(as_json=False).error(error)
             raise typer.Exit(error.exit_code)
     else:
         show_analysis(out, analysis, detail)
         page, *others = _written(opened)
         out.line(f"Written: {relative(page)}, and beside it {' and '.join(path.name for path in others)}", style="dim")
-        if stops:
+        if error:
             raise error
-    out.next_step(f"autoadapter generate --strategy balanced{_on(settings)} -w {relative(opened.root)}")
+    if command := generate_command(analysis, settings, opened.root):
+        out.next_step(command)
 
 
-def _on(settings: dict[str, Any]) -> str:
-    return "" if settings["hardware"] == "cpu" else f" --hardware {settings['hardware']}"
+def _error(model: str, analysis: "Analysis", settings: dict[str, Any]) -> "AutoadapterError | None":
+    """What stands in the way of a start: no route, or no room on the hardware that was asked for."""
+    from autoadapter.cli.analyze_next import again
+    from autoadapter.rendering.fit import refusal
+
+    profile, misfit = analysis.profile, analysis.misfit
+    if profile.verdict.is_refused:
+        return refusal(profile)
+    return misfit.error(profile.ref.name, again(model, misfit, settings)) if misfit else None
 
 
 def _analyze(out: Out, opened: "Workspace", settings: dict[str, Any]) -> "Analysis":
@@ -166,8 +192,8 @@ def _analyze(out: Out, opened: "Workspace", settings: dict[str, Any]) -> "Analys
 
     with pipeline(opened, out, "analyze", **settings) as stages:
         outcome = stages.analyze()
-    say_if_skipped(out, outcome)
-    return Analysis(outcome.artifact, outcome.sizings)
+    say_if_skipped(out, outcome, "The profile stands: model and engine are unchanged.")
+    return Analysis(outcome.artifact, outcome.sizings, asked_len=settings["max_model_len"] is not None)
 
 
 def _compare(out: Out, names: list[str], revision: str | None, settings: dict[str, Any]) -> None:
@@ -180,6 +206,9 @@ def _compare(out: Out, names: list[str], revision: str | None, settings: dict[st
         Workspace.open_for(found[0])
     if out.as_json:
         out.document([one.document() for one in compared])
+        for one in compared:
+            if one.analysis is not None and one.error is not None:
+                Out(as_json=False).error(one.error)
     else:
         show_comparison(out, compared)
     if code := worst([one.exit_code for one in compared]):
@@ -194,7 +223,8 @@ def _compared(out: Out, name: str, revision: str | None, settings: dict[str, Any
 
     try:
         opened = open_workspace(name, revision, None, follow_symlinks=settings["follow_symlinks"])
-        return Compared(name, _analyze(out, opened, settings))
+        analysis = _analyze(out, opened, settings)
+        return Compared(name, analysis, _error(name, analysis, {**settings, "revision": revision}))
     except AutoadapterError as error:
         return Compared(name, error=error)
     except Exception as error:

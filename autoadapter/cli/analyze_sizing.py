@@ -1,15 +1,25 @@
 """What a model needs on hardware: a table of layouts, one bar a GPU, and why other layouts are refused."""
 
-import textwrap
 from collections.abc import Sequence
 
 from autoadapter.artifacts import Sizing
 from autoadapter.cli.output import Out
 from autoadapter.cli.text_bar import draw_bars
-from autoadapter.rendering.layouts import COLUMNS, layout_name, refusals, row, serving_layouts
+from autoadapter.rendering.fit import holds_a_request
+from autoadapter.rendering.layouts import (
+    COLUMNS,
+    REPLICAS,
+    foremost_first,
+    layout_name,
+    refusals,
+    row,
+    serving_layouts,
+    smallest_words,
+    terms_words,
+)
 from autoadapter.rendering.words import gib
 
-MOST_ROWS, MOST_REFUSED = 5, 2
+MOST_ROWS, MOST_REFUSED = 6, 2
 
 
 def show_sizing(out: Out, sizings: Sequence[Sizing], *, all_layouts: bool) -> None:
@@ -21,11 +31,13 @@ def show_sizing(out: Out, sizings: Sequence[Sizing], *, all_layouts: bool) -> No
 
 
 def _one(out: Out, sizing: Sizing, all_layouts: bool) -> None:
-    _heading(out, sizing, sizing.hardware.text)
-    serving = serving_layouts(sizing.layouts)
+    _heading(out, [sizing], sizing.hardware.text)
+    serving = foremost_first(serving_layouts(sizing.layouts) or holds_a_request(sizing), sizing.hardware.count)
     shown = serving if all_layouts else serving[:MOST_ROWS]
     if shown:
         out.numbers(COLUMNS, [row(layout, layout_name(layout)) for layout in shown])
+        if any(layout.parallelism.data_parallel_size > 1 for layout in shown):
+            out.line(f"DP: {REPLICAS}", "dim")
         _rest(out, len(serving) - len(shown))
         draw_bars(out, [(layout_name(shown[0]), sizing, shown[0])])
     _refused(out, sizing, all_layouts)
@@ -34,7 +46,7 @@ def _one(out: Out, sizing: Sizing, all_layouts: bool) -> None:
 
 def _several(out: Out, sizings: Sequence[Sizing], all_layouts: bool) -> None:
     names = ", ".join(sizing.hardware.text for sizing in sizings)
-    _heading(out, sizings[0], names if all_layouts else "common hardware")
+    _heading(out, sizings, names if all_layouts else "common hardware")
     best = [(sizing, next((row for row in sizing.layouts if row.legal and row.fits), None)) for sizing in sizings]
     rows = [
         row(layout, f"{sizing.hardware.text} {layout_name(layout)}")
@@ -49,11 +61,9 @@ def _several(out: Out, sizings: Sequence[Sizing], all_layouts: bool) -> None:
             _refused(out, sizing, all_layouts)
 
 
-def _heading(out: Out, sizing: Sizing, where: str) -> None:
-    terms = f"context {sizing.max_model_len:,}, utilization {sizing.gpu_memory_utilization:g}"
-    out.spans([(f"needs on {where}", "bold"), (f"  GiB a device; {terms}", "dim")])
-    if sizing.smallest:
-        out.spans([("smallest that serves one such request: ", "dim"), (sizing.smallest, "")])
+def _heading(out: Out, sizings: Sequence[Sizing], where: str) -> None:
+    out.spans([(f"needs on {where}", "bold"), (f"  GiB a device; {terms_words(sizings)}", "dim")])
+    out.hanging(("", ""), [(smallest_words(sizings[0]), "dim")])
 
 
 def _why_not(sizing: Sizing) -> tuple[str, ...]:
@@ -70,15 +80,15 @@ def _rest(out: Out, hidden: int) -> None:
 def _refused(out: Out, sizing: Sizing, all_layouts: bool) -> None:
     reasons = list(refusals(sizing.layouts))
     shown = reasons if all_layouts else reasons[:MOST_REFUSED]
-    width = 10_000 if all_layouts else out.width
     for names, reason in shown:
-        out.line(textwrap.shorten(f"not {names}: {reason}", width, placeholder=" …"), "dim")
+        out.hanging((f"not {names}: ", "dim"), [(reason, "dim")])
     if len(reasons) > len(shown):
-        out.line(f"{len(reasons) - len(shown)} more reasons: --all-layouts", "dim")
+        hidden = len(reasons) - len(shown)
+        out.line(f"{hidden} more reason{'' if hidden == 1 else 's'}: --all-layouts", "dim")
 
 
 def _devices(out: Out, sizing: Sizing, all_layouts: bool) -> None:
     bad = [fact for fact in sizing.device_facts if not fact.good]
     for fact in sizing.device_facts if all_layouts else bad[:2]:
         mark = "on this device" if fact.good else "mind"
-        out.spans([(f"{mark}: ", "dim" if fact.good else "yellow"), (f"{fact.text}  ({fact.source})", "")])
+        out.hanging((f"{mark}: ", "dim" if fact.good else "yellow"), [(f"{fact.text}  ({fact.source})", "")])

@@ -7,7 +7,8 @@ from typing import Any
 from autoadapter.artifacts import Finding, Level, ModelProfile, Sizing
 from autoadapter.cli.analyze_sizing import show_sizing
 from autoadapter.cli.output import Out
-from autoadapter.rendering.model_facts import all_findings, fact_rows, proof, verdict_words
+from autoadapter.rendering.fit import Fit, answer_words, fit_of, why_unsized
+from autoadapter.rendering.model_facts import TOO_SMALL, all_findings, fact_rows, proof
 
 MOST_WARNINGS, MOST_REASON = 4, 260
 TONES = {"good": "bold green", "bad": "bold red", "unsure": "bold yellow"}
@@ -19,7 +20,32 @@ class Analysis:
 
     profile: ModelProfile
     sizings: tuple[Sizing, ...] = ()
-    """On the hardware asked for; without a GPU asked, on common ones too."""
+    """On the hardware asked for; where none was, on this CPU and common GPUs."""
+    asked_len: bool = False
+    """The user named the context."""
+
+    @property
+    def unsized(self) -> str | None:
+        """Why there is nothing to say of memory."""
+        return why_unsized(self.profile) if self.sizings else None
+
+    @property
+    def counted(self) -> Sizing | None:
+        """A sizing that counts parameters."""
+        return self.sizings[0] if self.sizings and not self.unsized else None
+
+    @property
+    def fit(self) -> Fit | None:
+        """What the hardware that was asked for makes of the model; None where none was asked for."""
+        if len(self.sizings) != 1 or self.unsized:
+            return None
+        return fit_of(self.sizings[0], asked=self.asked_len)
+
+    @property
+    def misfit(self) -> Fit | None:
+        """The same where the model would start but for the hardware, and nothing serves it there."""
+        stops = self.profile.verdict.is_refused
+        return self.fit if self.fit is not None and self.fit.is_error and not stops else None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -43,23 +69,24 @@ class Detail:
 
 def show_analysis(out: Out, analysis: Analysis, detail: Detail) -> None:
     """One screen."""
-    profile = analysis.profile
-    _verdict(out, profile, analysis.findings, detail)
-    _noticed(out, analysis.findings, detail)
-    if analysis.sizings:
+    profile, sizings = analysis.profile, analysis.sizings
+    _verdict(out, analysis, detail)
+    _noticed(out, [row for row in analysis.findings if row.code != TOO_SMALL], detail)
+    if analysis.unsized:
+        out.line(f"needs    {analysis.unsized}")
+    elif sizings:
         out.line("")
-        show_sizing(out, analysis.sizings, all_layouts=detail.all_layouts)
+        show_sizing(out, sizings, all_layouts=detail.all_layouts)
     out.line("")
-    out.facts(fact_rows(profile, verbose=detail.verbose))
+    out.facts(fact_rows(profile, analysis.counted, verbose=detail.verbose))
 
 
-def _verdict(out: Out, profile: ModelProfile, findings: Sequence[Finding], detail: Detail) -> None:
-    verdict = profile.verdict
-    words, tone = verdict_words(verdict, findings)
-    route = "" if verdict.outcome == "will_not_start" else f", route {verdict.route}"
-    name = f"{profile.ref.name}  ({profile.architecture})  "
-    out.spans([(name, "bold"), (f"{words} on vLLM {verdict.vllm_version}{route}", TONES[tone])])
-    out.facts([("because", proof(verdict, None if detail.verbose else MOST_REASON))])
+def _verdict(out: Out, analysis: Analysis, detail: Detail) -> None:
+    profile = analysis.profile
+    words, tone = answer_words(profile.verdict, analysis.findings, analysis.fit)
+    kind = f"({profile.architecture}) " if profile.architecture else ""
+    out.spans([(f"{profile.ref.name} {kind}", "bold"), (words, TONES[tone])])
+    out.facts([("because", proof(profile.verdict, None if detail.verbose else MOST_REASON))])
 
 
 def _noticed(out: Out, findings: Sequence[Finding], detail: Detail) -> None:
@@ -71,8 +98,8 @@ def _noticed(out: Out, findings: Sequence[Finding], detail: Detail) -> None:
         *([_count(len(grave) - len(shown), "more warning")] if len(grave) > len(shown) else []),
         *([_count(len(infos), "note")] if infos and not detail.verbose else []),
     ]
-    told = [f"{' and '.join(rest)}: --verbose"] if rest else []
-    told += ["what a code means: autoadapter analyze --explain CODE"] if shown else []
+    told = [f"{', '.join(rest)}: --verbose"] if rest else []
+    told += ["what a code means: --explain CODE"] if shown else []
     if told:
         out.line("         " + "; ".join(told), "dim")
 

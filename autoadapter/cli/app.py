@@ -11,7 +11,9 @@ import typer
 from autoadapter import __version__
 from autoadapter.cli import analyze, deploy, doctor, generate, optimize, prepare, run, sample, test
 from autoadapter.cli.common import internal_error
+from autoadapter.cli.hints import completed, usage_error
 from autoadapter.cli.output import Out
+from autoadapter.cli.streams import leave, prepare_streams
 from autoadapter.errors import AutoadapterError, InterruptedRunError, UserError
 
 HELP = """From a Hugging Face model to a proven vLLM deployment bundle.
@@ -80,22 +82,36 @@ def _stop_like_ctrl_c(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _commands() -> list[str]:
+    return [str(command.name) for command in app.registered_commands]
+
+
 def main() -> None:
     """Entry point of the `autoadapter` command."""
+    prepare_streams()
+    try:
+        _main()
+    except SystemExit as end:
+        leave(end.code if isinstance(end.code, int) else 0)
+    except AutoadapterError as error:
+        leave(error)
+
+
+def _main() -> None:
     signal.signal(signal.SIGTERM, _stop_like_ctrl_c)
     as_json = "--json" in sys.argv
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except _UsageError as error:
-        error.show()
-        if as_json:
-            Out(as_json=True).error(UserError(error.format_message(), hint="autoadapter COMMAND --help"))
+        if len(sys.argv) == 1:
+            error.show()
+        else:
+            Out(as_json=as_json).error(usage_error(error.format_message(), sys.argv[1:], _commands()))
         sys.exit(UserError.exit_code)
     except AutoadapterError as error:
-        Out(as_json=as_json).error(error)
+        Out(as_json=as_json).error(completed(error, sys.argv[1:], _commands()))
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
         if os.environ.get("AUTOADAPTER_DEBUG"):

@@ -55,10 +55,12 @@ def internal_error(error: Exception) -> AutoadapterError:
     return AutoadapterError(f"Internal error: {type(error).__name__}: {error}", hint=hint)
 
 
-def say_if_skipped(out: Out, outcome: "Outcome[Any]") -> None:
+def say_if_skipped(
+    out: Out, outcome: "Outcome[Any]", words: str = "Nothing changed since the last run: its result stands."
+) -> None:
     """A stage that had nothing to do says so."""
     if outcome.skipped:
-        out.talk("Nothing changed since the last run: its result stands. --force repeats it.")
+        out.talk(f"{words} --force repeats it.")
 
 
 def relative(path: Path) -> str:

@@ -6,20 +6,24 @@ from typing import Any
 
 from autoadapter.artifacts import Level
 from autoadapter.cli.analyze_view import Analysis
-from autoadapter.cli.output import Out, error_facts
-from autoadapter.errors import AutoadapterError, UnsupportedModelError
-from autoadapter.rendering.layouts import layout_name
-from autoadapter.rendering.model_facts import attention, kv_cache, quantization, verdict_words
-from autoadapter.units import human_bytes, human_count
+from autoadapter.cli.output import GRID_GAP, Out, error_facts
+from autoadapter.cli.widths import LEAST_NAME, column_widths, shortened
+from autoadapter.errors import AutoadapterError
+from autoadapter.rendering.fit import MISFITS, verdict_words
+from autoadapter.rendering.layouts import cells_of_cache, layout_name, serving_layouts
+from autoadapter.rendering.model_facts import COMPRESSED, attention, kv_cache, parameters, quantization, served_as
+from autoadapter.units import human_bytes
 
 SIDE_BY_SIDE = 3
 """Models that fit beside one another; more of them become rows."""
 INTERNAL = 1
+WHOLE = frozenset({"model", "weights", "KV/token"})
+"""Columns whose numbers stay beside their units where models are rows."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One model of a comparison: what was found, or why nothing could be."""
+    """One model of a comparison: what was found, and what stands in the way of it or of a start."""
 
     name: str
     """As the user typed it."""
@@ -29,10 +33,7 @@ class Compared:
     @property
     def exit_code(self) -> int:
         """What a call for this model alone would have ended with."""
-        if self.error is not None:
-            return self.error.exit_code
-        stops = self.analysis is not None and self.analysis.profile.verdict.outcome == "will_not_start"
-        return UnsupportedModelError.exit_code if stops else 0
+        return self.error.exit_code if self.error is not None else 0
 
     def document(self) -> dict[str, Any]:
         """The JSON: as a call for this model alone would print it, or its error with the model's name."""
@@ -47,16 +48,45 @@ def worst(codes: Sequence[int]) -> int:
 
 
 def show_comparison(out: Out, compared: Sequence[Compared]) -> None:
-    """Facts as rows and models as columns, or the other way where there are many models."""
-    if len(compared) <= SIDE_BY_SIDE:
-        rows = [(name, *(_cell(one, tell) for one in compared)) for name, tell in FACTS.items()]
-        out.table(("", *(_title(one) for one in compared)), [row for row in rows if any(row[1:])])
-    else:
-        told = {name: tell for name, tell in BRIEF.items() if any(_cell(one, tell) for one in compared)}
-        out.table(("model", *told), [(_title(one), *(_cell(one, tell) for tell in told.values())) for one in compared])
+    """Facts as rows and models as columns; many models as rows; one below another where the screen is narrow."""
+    if not (_side_by_side(out, compared) if len(compared) <= SIDE_BY_SIDE else _as_rows(out, compared)):
+        for one in compared:
+            out.heading(_title(one))
+            facts = [(name, _cell(one, tell)) for name, tell in FACTS.items()]
+            out.facts([("  " + name, value) for name, value in facts if value])
     for one in compared:
         if one.error is not None:
-            out.spans([(f"{one.name}: ", ""), (str(one.error), "bold red"), (f"  {one.error.hint or ''}", "dim")])
+            out.hanging((f"{one.name}: ", ""), [(str(one.error), "bold red"), (f"  {one.error.hint or ''}", "dim")])
+
+
+def _side_by_side(out: Out, compared: Sequence[Compared]) -> bool:
+    """Facts as rows, if no word of them is wider than its column."""
+    most = max((out.width - max(len(name) for name in FACTS)) // len(compared) - GRID_GAP, LEAST_NAME)
+    told = [(name, *(_cell(one, tell) for one in compared)) for name, tell in FACTS.items()]
+    rows = [row for row in told if any(row[1:])]
+    rows = [tuple(shortened(cell, most) for cell in row) if row[0] == "architecture" else row for row in rows]
+    heads = ("", *(shortened(_title(one), most) for one in compared))
+    return _grid(out, heads, rows)
+
+
+def _as_rows(out: Out, compared: Sequence[Compared]) -> bool:
+    """Models as rows, names as short as they have to be."""
+    told = {name: tell for name, tell in BRIEF.items() if any(_cell(one, tell) for one in compared)}
+    longest = max(len(_title(one)) for one in compared)
+    for gap in (GRID_GAP, 1):
+        for width in range(longest, min(LEAST_NAME, longest) - 1, -1):
+            rows = [(shortened(_title(one), width), *(_cell(one, tell) for tell in told.values())) for one in compared]
+            if _grid(out, ("model", *told), rows, gap):
+                return True
+    return False
+
+
+def _grid(out: Out, heads: Sequence[str], rows: Sequence[Sequence[str]], gap: int = GRID_GAP) -> bool:
+    widths = column_widths([heads, *rows], out.width - gap * (len(heads) - 1), WHOLE)
+    if widths is None:
+        return False
+    out.grid(heads, rows, widths, gap)
+    return True
 
 
 def _title(one: Compared) -> str:
@@ -66,11 +96,23 @@ def _title(one: Compared) -> str:
 def _cell(one: Compared, tell: Callable[[Analysis], str]) -> str:
     if one.analysis is not None:
         return tell(one.analysis)
-    return f"error (exit code {one.exit_code})" if tell is _verdict else ""
+    return f"error (exit code {one.exit_code})" if tell in (_verdict, _brief_verdict) else ""
 
 
 def _verdict(analysis: Analysis) -> str:
-    return verdict_words(analysis.profile.verdict, analysis.findings)[0]
+    words, fit = verdict_words(analysis.profile.verdict, analysis.findings)[0], analysis.fit
+    if fit is None or fit.outcome == "serves" or analysis.profile.verdict.is_refused:
+        return words
+    if fit.outcome == "shorter":
+        return f"{words} with {fit.longest:,} tokens at most"
+    return f"{MISFITS[fit.outcome]} {fit.hardware}"
+
+
+def _brief_verdict(analysis: Analysis) -> str:
+    """The same in few words."""
+    words = _verdict(analysis)
+    blockers = sum(row.level is Level.BLOCKER for row in analysis.findings)
+    return f"{blockers} blocker{'' if blockers == 1 else 's'}" if "as it is" in words else words.removeprefix("is ")
 
 
 def _route(analysis: Analysis) -> str:
@@ -79,12 +121,15 @@ def _route(analysis: Analysis) -> str:
 
 
 def _parameters(analysis: Analysis) -> str:
-    count = analysis.profile.tensors.parameters
-    return human_count(count) if count else "not here"
+    return parameters(analysis.profile, analysis.counted).replace(" parameters", "") or "not known"
+
+
+def _size(analysis: Analysis) -> str:
+    return _parameters(analysis).partition(",")[0]
 
 
 def _weights(analysis: Analysis) -> str:
-    return f"{_served(analysis)} as {analysis.profile.memory.served_dtype}"
+    return f"{_served(analysis)} as {served_as(analysis.profile)}"
 
 
 def _served(analysis: Analysis) -> str:
@@ -109,18 +154,37 @@ def _found(analysis: Analysis) -> str:
 
 
 def _needs(analysis: Analysis) -> str:
-    return next((sizing.smallest for sizing in analysis.sizings if sizing.smallest), "")
+    if not analysis.sizings or analysis.unsized:
+        return ""
+    return analysis.sizings[0].smallest or "none in the catalogue"
 
 
 def _room(analysis: Analysis) -> str:
-    """What the asked hardware holds."""
-    if not analysis.sizings:
+    """What the hardware asked for holds, all replicas together; where none was, the first that serves."""
+    if not analysis.sizings or analysis.unsized:
         return ""
-    sizing = analysis.sizings[0]
-    best = next((row for row in sizing.layouts if row.legal and row.fits and row.kv), None)
-    if best is None or best.kv is None:
-        return f"does not fit {sizing.hardware.text}"
-    return f"{best.kv.tokens:,} ({best.kv.max_concurrency:.1f} at once) on {sizing.hardware.text} {layout_name(best)}"
+    rows = [(sizing, row) for sizing in analysis.sizings for row in serving_layouts(sizing.layouts) if row.kv]
+    if not rows:
+        return "" if len(analysis.sizings) > 1 else f"does not fit {analysis.sizings[0].hardware.text}"
+    sizing, best = rows[0]
+    tokens, requests = cells_of_cache(best)
+    return f"{tokens} ({requests} at once) on {sizing.hardware.text} {layout_name(best)}"
+
+
+def _bits(analysis: Analysis) -> str:
+    """Of a weight as served."""
+    traits, dtype = analysis.profile.quantization, analysis.profile.memory.served_dtype
+    if traits is None or traits.method == "gguf":
+        return "32" if dtype == "float32" else "16"
+    return str(traits.bits) if traits.bits else traits.method
+
+
+def _kv(analysis: Analysis) -> str:
+    """As short as a row wants it."""
+    text = kv_cache(analysis.profile)
+    if COMPRESSED in text:
+        return "by layer"
+    return text.partition(";")[0].partition(" a token")[0]
 
 
 FACTS: dict[str, Callable[[Analysis], str]] = {
@@ -141,12 +205,12 @@ FACTS: dict[str, Callable[[Analysis], str]] = {
     "license": lambda analysis: analysis.profile.license or "not stated",
 }
 BRIEF: dict[str, Callable[[Analysis], str]] = {
-    "verdict": _verdict,
-    "size": _parameters,
-    "weights": _served,
-    "KV/token": lambda analysis: human_bytes(analysis.profile.memory.kv_bytes_per_token),
+    "verdict": _brief_verdict,
+    "size": _size,
+    "weights": lambda analysis: _served(analysis).replace("about ", ""),
+    "KV/token": _kv,
     "context": _context,
-    "quant": lambda analysis: analysis.profile.quantization.method if analysis.profile.quantization else "none",
-    "needs": _needs,
+    "bits": _bits,
+    "needs": lambda analysis: _needs(analysis).partition(" ")[0],
 }
 """Short enough for one line a model."""

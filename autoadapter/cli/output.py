@@ -21,7 +21,10 @@ from autoadapter.progress import Progress
 if TYPE_CHECKING:
     from autoadapter.artifacts import Finding, Level
 
-PIPE_WIDTH = 160
+PIPE_WIDTH, HINT_INDENT, GRID_GAP = 160, 9, 2
+WIDEST_LABEL, NARROW_INDENT = 20, 4
+"""Characters of a label that text may hang from, and the indent below a longer one."""
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 LEVEL_STYLE = {"blocker": "bold red", "warning": "yellow", "info": "dim"}
 STATUS_STYLE = {
@@ -40,12 +43,16 @@ class Out:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self._data = Console(highlight=False, width=_width())
+        self._folds = _has_screen()
+        self._data = Console(highlight=False, width=None if self._folds else PIPE_WIDTH)
         self._talk = Console(stderr=True, highlight=False)
 
     def document(self, document: Any) -> None:
         """The one JSON document of a `--json` call."""
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        from pydantic_core import to_json  # loaded by whoever has a result; `--help` has none
+
+        text = to_json(document, indent=2).decode()  # json.dumps takes ten times as long where it indents
+        sys.stdout.write(_NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n")
 
     def heading(self, text: str) -> None:
         """A line in bold."""
@@ -88,11 +95,26 @@ class Out:
         order = list(LEVEL_STYLE)
         shown = [finding for finding in findings if least is None or order.index(finding.level) <= order.index(least)]
         for finding in shown:
-            style, code = LEVEL_STYLE[finding.level], safe(finding.code)
-            words = f"[{style}]{finding.level}[/]  {safe(finding.message)}  [dim]{code}[/]"
-            self._data.print(words, soft_wrap=True)
+            style = LEVEL_STYLE[finding.level]
+            self.hanging((f"{finding.level}  ", style), [(finding.message, ""), (f"  {finding.code}", "dim")])
             if finding.hint:
-                self._data.print(f"         {safe(finding.hint)}", style="dim", soft_wrap=True)
+                self.hanging((" " * HINT_INDENT, ""), [(finding.hint, "dim")])
+
+    def hanging(self, label: tuple[str, str], spans: Sequence[tuple[str, str]]) -> None:
+        """A label and styled texts beside it: folded at the screen's width, one line where there is no screen."""
+        head, body = (Text.assemble(*((_inert(text), style) for text, style in part)) for part in ([label], spans))
+        if not self._folds:
+            self._data.print(head + body, soft_wrap=True)
+            return
+        if head.cell_len > WIDEST_LABEL:
+            head, body, indent = Text(), head + body, NARROW_INDENT
+        else:
+            indent = head.cell_len
+        lines = body.wrap(self._data, max(self.width - indent, WIDEST_LABEL), overflow="fold") or [Text()]
+        for at, line in enumerate(lines):
+            line.rstrip()
+            start = head if at == 0 else Text(" " * indent)
+            self._data.print(start + line, soft_wrap=True)
 
     @property
     def width(self) -> int:
@@ -115,6 +137,17 @@ class Out:
             table.add_column(name, justify="right" if at else "left", overflow="fold")
         for at, row in enumerate(rows):
             table.add_row(*map(safe, row), style="dim" if at in dim else "")
+        self._data.print(table)
+
+    def grid(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], gap: int = GRID_GAP
+    ) -> None:
+        """A table whose columns have given widths; words that are longer are folded."""
+        table = Table(box=None, header_style="dim", padding=(0, gap, 0, 0), pad_edge=False)
+        for name, width in zip(columns, widths, strict=True):
+            table.add_column(name, overflow="fold", width=width)
+        for row in rows:
+            table.add_row(*map(safe, row))
         self._data.print(table)
 
     def talk(self, text: str) -> None:
@@ -169,9 +202,9 @@ def _inert(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _width() -> int | None:
-    """Columns of the data: the terminal's, `COLUMNS`, or wide enough that a pipe gets whole lines."""
-    return None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPE_WIDTH
+def _has_screen() -> bool:
+    """Whether lines have a width: the terminal's or that of `COLUMNS`; else a pipe gets whole lines."""
+    return sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
 
 
 def _plain_lines(console: Console, title: str) -> Progress:

@@ -104,8 +104,8 @@ def run(
 
 def _all_five(stages: "Pipeline", out: Out) -> "dict[str, Outcome[Any]]":
     from autoadapter.cli.test import require_passed
-    from autoadapter.errors import UnsupportedModelError
     from autoadapter.pipeline import STAGES
+    from autoadapter.rendering.fit import refusal
 
     outcomes: dict[str, Outcome[Any]] = {}
     for number, stage in enumerate(STAGES, 1):
@@ -113,9 +113,8 @@ def _all_five(stages: "Pipeline", out: Out) -> "dict[str, Outcome[Any]]":
         outcome = outcomes[stage] = getattr(at_work, stage)()
         took = "unchanged" if outcome.skipped else f"{outcome.seconds:.1f} s"
         out.talk(f"{'=' if outcome.skipped else '✓'} {stage}: {took}")
-        if stage == "analyze" and outcome.artifact.verdict.outcome == "will_not_start":
-            verdict = outcome.artifact.verdict
-            raise UnsupportedModelError(f"{outcome.artifact.ref.name} will not start: {verdict.reason}")
+        if stage == "analyze" and outcome.artifact.verdict.is_refused:
+            raise refusal(outcome.artifact)
         if stage == "test":
             require_passed(outcome.artifact, relative(outcome.path.with_suffix(".html")))
     return outcomes

@@ -58,7 +58,7 @@ def require_untouched(bundle: Path) -> None:
 
 def _expected(bundle: Path) -> dict[str, str]:
     try:
-        lines = (bundle / SUMS).read_text().splitlines()
+        lines = (bundle / SUMS).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         raise UserError(f"{bundle} holds no bundle.", hint="autoadapter deploy") from None
     try:

@@ -16,7 +16,7 @@ def read_env(path: Path) -> dict[str, str]:
         WorkspaceError: something else than assignments stands in it.
     """
     try:
-        words = shlex.split(path.read_text(), comments=True)
+        words = shlex.split(path.read_text(encoding="utf-8"), comments=True)
     except ValueError:
         raise _unreadable(path, "a quote does not close") from None
     return dict(_parse(word, path) for word in words)

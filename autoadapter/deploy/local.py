@@ -173,7 +173,7 @@ def _record(server: EngineServer, bundle: Path, host: str, port: int) -> LocalSe
 
 
 def _served_name(bundle: Path) -> str:
-    named = yaml.safe_load((bundle / "vllm/config.yaml").read_text())["served-model-name"]
+    named = yaml.safe_load((bundle / "vllm/config.yaml").read_text(encoding="utf-8"))["served-model-name"]
     return str(named[0] if isinstance(named, list) else named)
 
 
@@ -183,7 +183,15 @@ def _smoke(bundle: Path, record: LocalServer, progress: Progress) -> None:
     url = client_url(record.host, record.port)
     command = [sys.executable, "-I", str(bundle / "smoke.py"), "--base-url", url, "--json"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SMOKE_TIMEOUT_SECONDS, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SMOKE_TIMEOUT_SECONDS,
+            check=False,
+            encoding="utf-8",
+        )
     except subprocess.TimeoutExpired:
         raise EngineError("The server did not finish the smoke test in time.", log=Path(record.log)) from None
     write_atomically(bundle.parent / SMOKE, done.stdout or "{}\n")
@@ -232,7 +240,7 @@ def down(path: Path, progress: Progress = silent) -> ServerStatus:
 def _grace(record: LocalServer) -> float:
     """Seconds that the bundle grants to requests in flight, and a margin."""
     config = Path(record.bundle) / "vllm/config.yaml"
-    planned = yaml.safe_load(config.read_text()).get("shutdown-timeout") if config.exists() else None
+    planned = yaml.safe_load(config.read_text(encoding="utf-8")).get("shutdown-timeout") if config.exists() else None
     return float(planned or 0) + STOP_MARGIN_SECONDS
 
 

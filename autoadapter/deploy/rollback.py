@@ -36,7 +36,7 @@ def _previous(request: DeployRequest) -> JsonValue:
 
 def _remembered(request: DeployRequest) -> JsonValue:
     try:
-        document = json.loads((request.folder / FILE).read_text())
+        document = json.loads((request.folder / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     previous: JsonValue = document.get("previous") if isinstance(document, dict) else None

@@ -22,7 +22,7 @@ def start_ticks(pid: int) -> int | None:
     Source: proc_pid_stat(5), fields 3 (state) and 22 (starttime); the name in field 2 may hold spaces and brackets.
     """
     try:
-        fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        fields = (_PROC / str(pid) / "stat").read_text(errors="replace", encoding="utf-8").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if fields[0] in ("Z", "X") else int(fields[19])

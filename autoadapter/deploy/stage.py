@@ -86,7 +86,7 @@ def _write(draft: Path, request: DeployRequest, facts: Facts, chosen: Sequence[D
     for plugin in chosen:
         files.update(plugin.files(facts))
     if Target.KUBERNETES in {plugin.target for plugin in chosen}:
-        files[CONFIG] = (draft / "vllm/config.yaml").read_text()
+        files[CONFIG] = (draft / "vllm/config.yaml").read_text(encoding="utf-8")
     write_tree(draft, files)
     if request.report_html and request.report_html.is_file() and request.fresh_report:
         (draft / "reports").mkdir(exist_ok=True)

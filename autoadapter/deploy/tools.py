@@ -75,6 +75,7 @@ def run(command: list[str], folder: Path) -> tuple[int, str]:
             errors="replace",
             timeout=TIMEOUT_SECONDS,
             check=False,
+            encoding="utf-8",
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return 124, str(error)

@@ -33,7 +33,7 @@ SHELLCHECK = Tool("shellcheck", ("shellcheck", "--severity=warning"), "pip insta
 def check_python(bundle: Path, file: str) -> Validation:
     """Whether the file is Python that parses."""
     try:
-        ast.parse((bundle / file).read_text())
+        ast.parse((bundle / file).read_text(encoding="utf-8"))
     except SyntaxError as error:
         return Validation(file=file, tool="python", status=Status.FAILED, reason=f"line {error.lineno}: {error.msg}")
     return Validation(file=file, tool="python", status=Status.PASSED, reason="it parses")
@@ -45,7 +45,7 @@ def check_engine_config(bundle: Path, plan: ServingPlan) -> Validation:
     vLLM's own parser takes 40 s to load; that it accepts the file is proven by the start that `test` records.
     """
     try:
-        document = yaml.safe_load((bundle / CONFIG).read_text())
+        document = yaml.safe_load((bundle / CONFIG).read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         return _verdict(CONFIG, f"it is not YAML: {' '.join(str(error).split())}")
     if not isinstance(document, dict):

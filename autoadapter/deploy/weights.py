@@ -79,7 +79,7 @@ def has_chat_template(folder: Path) -> bool:
     if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
         return True
     try:
-        settings = json.loads((folder / "tokenizer_config.json").read_text())
+        settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(settings, dict) and bool(settings.get("chat_template"))

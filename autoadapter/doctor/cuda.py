@@ -93,7 +93,9 @@ def _ptxas(python: Path) -> str | None:
 
 def _ask(command: list[str]) -> str | None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=60, check=True, encoding="utf-8"
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None

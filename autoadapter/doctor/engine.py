@@ -69,7 +69,9 @@ def judge_companion(name: str, target: EngineTarget, failure: str | None) -> Rem
 def _try_import(python: Path, name: str) -> str | None:
     command = [str(python), "-c", f"import {name}"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_SECONDS)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=IMPORT_SECONDS, encoding="utf-8"
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     if done.returncode == 0:

@@ -6,11 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
-
 from autoadapter.artifacts import EngineSetting, Frozen
 from autoadapter.artifacts.serving_plan import SettingValue
 from autoadapter.errors import UserError
+from autoadapter.tables import read_table
 
 Kind = Literal["bool", "int", "float", "str", "list", "json"]
 _TYPES: dict[Kind, tuple[type, ...]] = {
@@ -41,7 +40,7 @@ class FlagRow(Frozen):
 @cache
 def flags() -> tuple[FlagRow, ...]:
     """All rows, by name."""
-    rows = yaml.safe_load(Path(__file__).with_name("flags.yaml").read_text())
+    rows = read_table(Path(__file__).with_name("flags.yaml"))
     return tuple(FlagRow.model_validate(row) for row in rows)
 
 

@@ -4,15 +4,18 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import Field
 
 from autoadapter.artifacts import Frozen, ModelProfile
 from autoadapter.artifacts.model_profile import QuantizationTraits
+from autoadapter.once import once_each
+from autoadapter.tables import read_table
 
-Weights = Literal["fp8", "fp8_block", "int8", "int4", "nvfp4", "mxfp4", "mxfp8", "bnb", "gguf"]
+Weights = Literal["fp8", "fp8_block", "int8", "int4", "nvfp4", "mxfp4", "mxfp8", "bnb"]
 """Kinds of quantized weights."""
 PLAIN = ("bfloat16", "float16", "float32")
+CONVERTED = "gguf"
+"""Method of checkpoints that `optimize` turns into plain safetensors before any engine sees them."""
 BY_METHOD: dict[str, Weights] = {
     "fbgemm_fp8": "fp8",
     "gptq": "int4",
@@ -22,7 +25,6 @@ BY_METHOD: dict[str, Weights] = {
     "mxfp4": "mxfp4",
     "gpt_oss_mxfp4": "mxfp4",
     "bitsandbytes": "bnb",
-    "gguf": "gguf",
 }
 """Methods that have one kind; the others tell it by blocks, bits and stored dtypes."""
 
@@ -71,14 +73,14 @@ def _numbers(text: str) -> tuple[int, ...]:
 @cache
 def kernels() -> tuple[KernelRow, ...]:
     """All rows, in the file's order."""
-    rows = yaml.safe_load(Path(__file__).with_name("kernels.yaml").read_text())
+    rows = read_table(Path(__file__).with_name("kernels.yaml"))
     return tuple(KernelRow.model_validate(row) for row in rows)
 
 
 def weights_of(profile: ModelProfile) -> Weights | None:
-    """The kind of a checkpoint's quantized weights; None where it is not quantized or does not tell."""
+    """The kind of quantized weights that the engine gets; None where it gets none or the checkpoint does not tell."""
     quantization = profile.quantization
-    if quantization is None:
+    if quantization is None or quantization.method == CONVERTED:
         return None
     if quantization.method in BY_METHOD:
         return BY_METHOD[quantization.method]
@@ -97,6 +99,7 @@ def _from_sizes(quantization: QuantizationTraits, stored: set[str]) -> Weights |
     return "int8" if bits == 8 and "I8" in stored else None
 
 
+@once_each
 def kernel_row(profile: ModelProfile, dtype: str | None = None) -> KernelRow | None:
     """The row of a checkpoint's quantization, or of one operator's weights.
 
@@ -115,6 +118,7 @@ def kernel_row(profile: ModelProfile, dtype: str | None = None) -> KernelRow | N
     return next((row for row in own if quantization.method in row.methods), own[0] if own else None)
 
 
+@once_each
 def kernel_rows(profile: ModelProfile) -> tuple[KernelRow, ...]:
     """Rows of everything that a checkpoint holds quantized; mixed precision has several."""
     dtypes = {operator.dtype: None for group in profile.structure.groups for operator in group.operators}

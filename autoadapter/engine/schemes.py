@@ -5,10 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
-
 from autoadapter.artifacts import Frozen, Hardware
 from autoadapter.errors import UserError
+from autoadapter.tables import read_table
 
 
 class SchemeRow(Frozen):
@@ -47,7 +46,7 @@ def _number(capability: str | None) -> tuple[int, ...]:
 @cache
 def schemes() -> tuple[SchemeRow, ...]:
     """All rows, in the file's order."""
-    rows = yaml.safe_load(Path(__file__).with_name("schemes.yaml").read_text())
+    rows = read_table(Path(__file__).with_name("schemes.yaml"))
     return tuple(SchemeRow.model_validate(row) for row in rows)
 
 

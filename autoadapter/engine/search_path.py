@@ -17,7 +17,9 @@ def search_path(python: Path) -> tuple[Path, ...] | None:
         return _folders(sys.path)
     asked = [str(python), "-c", _ASK]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=SECONDS)
+        done = subprocess.run(
+            asked, capture_output=True, text=True, errors="replace", check=True, timeout=SECONDS, encoding="utf-8"
+        )
         return _folders(done.stdout.splitlines())
     except (OSError, subprocess.SubprocessError, ValueError):
         return None

@@ -96,7 +96,7 @@ def _pydantic_detail(below: list[str]) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return _ANSI.sub("", path.read_text(errors="replace"))
+        return _ANSI.sub("", path.read_text(errors="replace", encoding="utf-8"))
     except FileNotFoundError:
         return ""
 

@@ -51,7 +51,15 @@ def engine_packages(python: Path) -> dict[str, str]:
         UserError: `python` is not an interpreter that runs.
     """
     try:
-        done = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(
+            [python, "-c", _ASK],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=True,
+            timeout=60,
+            encoding="utf-8",
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise UserError(
             f"{python} does not run as a Python interpreter: {error}.",

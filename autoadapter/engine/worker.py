@@ -50,7 +50,7 @@ def run_worker(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     request_file = log.with_suffix(".request.json")
-    request_file.write_text(json.dumps(dict(request), indent=2))
+    request_file.write_text(json.dumps(dict(request), indent=2), encoding="utf-8")
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="autoadapter-") as scratch:
         result_file = Path(scratch) / "result.json"
@@ -58,7 +58,7 @@ def run_worker(
         peak = _run(command, log, progress, {**os.environ, **worker_env(), **(env or {})})
         if peak is None or not result_file.exists():
             raise WorkerError(f"The worker {script.stem} ended with an error.", cause=last_cause(log), log=log)
-        result = json.loads(result_file.read_text())
+        result = json.loads(result_file.read_text(encoding="utf-8"))
     repeat = shlex.join([str(python), str(script), str(request_file), "result.json"])
     return WorkerOutcome(result, time.monotonic() - began, peak, repeat)
 
@@ -79,7 +79,7 @@ def worker_env() -> dict[str, str]:
 
 def _run(command: list[str], log: Path, progress: Progress, env: dict[str, str]) -> int | None:
     """Peak resident bytes of the worker, or None when it failed."""
-    with log.open("w") as sink:
+    with log.open("w", encoding="utf-8") as sink:
 
         def take(line: str) -> None:
             if not line.startswith(PROGRESS_MARK):

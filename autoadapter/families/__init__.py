@@ -2,7 +2,7 @@
 
 from autoadapter.families.loader import FamilySetting, families, settings_for
 from autoadapter.families.recipe_findings import recipe_findings
-from autoadapter.families.recipes import Recipe, RecipeSetting, load_recipes, recipe_for
+from autoadapter.families.recipes import Recipe, RecipeSetting, load_recipes, recipe_for, require_folder
 
 __all__ = [
     "FamilySetting",
@@ -12,5 +12,6 @@ __all__ = [
     "load_recipes",
     "recipe_findings",
     "recipe_for",
+    "require_folder",
     "settings_for",
 ]

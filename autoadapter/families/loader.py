@@ -3,9 +3,8 @@
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from autoadapter.artifacts import Frozen
+from autoadapter.tables import read_table
 
 
 class Match(Frozen):
@@ -36,7 +35,7 @@ class Family(Frozen):
 def families() -> tuple[Family, ...]:
     """All family files, by file name."""
     folder = Path(__file__).with_name("data")
-    return tuple(Family.model_validate(yaml.safe_load(path.read_text())) for path in sorted(folder.glob("*.yaml")))
+    return tuple(Family.model_validate(read_table(path)) for path in sorted(folder.glob("*.yaml")))
 
 
 def settings_for(architecture: str, model_type: str) -> tuple[tuple[str, FamilySetting], ...]:

@@ -67,6 +67,14 @@ class Recipe(Frozen):
         return tuple({row.flag: row for row in rows}.values())
 
 
+def require_folder(folder: Path) -> None:
+    """Raise a UserError unless there is such a folder; whether it holds recipes is another question."""
+    if not folder.is_dir():
+        lack = "is a file" if folder.exists() else "does not exist"
+        message = f"--recipes {folder} {lack}; a folder of recipes is needed."
+        raise UserError(message, hint="Name a folder that holds models/<org>/<repo>.yaml, or leave out --recipes.")
+
+
 def load_recipes(folder: Path, model_id: str | None = None) -> tuple[Recipe, ...]:
     """All recipes below a folder, one for every Hub id that a file speaks of, by id.
 
@@ -77,8 +85,7 @@ def load_recipes(folder: Path, model_id: str | None = None) -> tuple[Recipe, ...
     Raises:
         UserError: no such folder, or a file that is no YAML or not shaped like a recipe.
     """
-    if not folder.is_dir():
-        raise UserError(f"{folder} is no folder of recipes.", hint="Name a folder that holds models/<org>/<repo>.yaml.")
+    require_folder(folder)
     found = [recipe for path in _files(folder) for recipe in _read(path, path.relative_to(folder), model_id)]
     return tuple(sorted(found, key=lambda recipe: (recipe.model_id, recipe.file)))
 

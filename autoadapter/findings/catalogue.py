@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from autoadapter.artifacts import Frozen, Level
 from autoadapter.engine.registry import known_issues
 from autoadapter.errors import UserError
+from autoadapter.tables import read_table
 
 
 class Explanation(Frozen):
@@ -34,7 +33,7 @@ class Explanation(Frozen):
 def explanations() -> tuple[Explanation, ...]:
     """All rows, by code."""
     files = sorted(Path(__file__).with_name("data").glob("*.yaml"))
-    rows = [Explanation.model_validate(row) for path in files for row in yaml.safe_load(path.read_text())]
+    rows = [Explanation.model_validate(row) for path in files for row in read_table(path)]
     return tuple(sorted([*rows, *_issues()], key=lambda row: row.code))
 
 

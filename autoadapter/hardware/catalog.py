@@ -6,11 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
-
 from autoadapter.artifacts import Frozen, Hardware
 from autoadapter.errors import UserError
 from autoadapter.hardware.machine import usable_memory_bytes
+from autoadapter.tables import read_table
 
 GIB = 1024**3
 OLDEST_CAPABILITY = (7, 5)
@@ -73,7 +72,7 @@ class Gpu(Frozen):
 @cache
 def gpus() -> tuple[Gpu, ...]:
     """All rows, in the file's order."""
-    rows = yaml.safe_load(Path(__file__).with_name("gpus.yaml").read_text())
+    rows = read_table(Path(__file__).with_name("gpus.yaml"))
     return tuple(Gpu.model_validate(row) for row in rows)
 
 
@@ -116,5 +115,7 @@ def _unknown(text: str, name: str) -> UserError:
     known = ["cpu", *(gpu.name for gpu in gpus())]
     near = difflib.get_close_matches(name, known, n=1)
     question = f" Did you mean {near[0]}?" if near else ""
-    hint = f"Known: {', '.join(known)}; a count follows a colon: h200:8"
+    count = f":{text.partition(':')[2].strip()}" if ":" in text else ""
+    command = f"autoadapter COMMAND … --hardware {near[0]}{count}   (known: " if near else "Known: "
+    hint = f"{command}{', '.join(known)}; a count follows a colon: h200:8{')' if near else ''}"
     return UserError(f"Unknown hardware {text!r}.{question}", hint=hint)

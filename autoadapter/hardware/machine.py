@@ -20,7 +20,7 @@ def usable_memory_bytes() -> int:
 
 def _read_limit(path: Path) -> int | None:
     try:
-        text = path.read_text().strip()
+        text = path.read_text(encoding="utf-8").strip()
     except OSError:
         return None
     return int(text) if text.isdigit() else None
@@ -33,7 +33,9 @@ def gpu_names() -> tuple[str, ...]:
         return ()
     query = [program, "--query-gpu=name", "--format=csv,noheader"]
     try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run(
+            query, capture_output=True, text=True, errors="replace", timeout=20, check=True, encoding="utf-8"
+        )
     except (OSError, subprocess.SubprocessError):
         return ()
     return tuple(line.strip() for line in done.stdout.splitlines() if line.strip())
@@ -42,7 +44,7 @@ def gpu_names() -> tuple[str, ...]:
 def cpu_name() -> str:
     """The processor's product name."""
     try:
-        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
         match = None
     return match[1] if match else platform.machine()

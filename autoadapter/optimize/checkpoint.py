@@ -84,8 +84,8 @@ def copy_companions(source: Path, output: Path) -> None:
 
 def merge_config(source: Path, output: Path, dtype: str) -> None:
     """Give `output` the source's config.json with the new dtype and quantization and nothing else changed."""
-    config = json.loads((source / "config.json").read_text())
-    written = json.loads((output / "config.json").read_text())
+    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    written = json.loads((output / "config.json").read_text(encoding="utf-8"))
     key = "torch_dtype" if "torch_dtype" in config and "dtype" not in config else "dtype"
     merged = config | {key: dtype}
     if "quantization_config" in written:

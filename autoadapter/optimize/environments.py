@@ -64,7 +64,7 @@ class EnvironmentState:
 @cache
 def pins() -> tuple[Pins, ...]:
     """All rows of `data/environments.yaml`."""
-    rows = yaml.safe_load((Path(__file__).parent / "data" / "environments.yaml").read_text())
+    rows = yaml.safe_load((Path(__file__).parent / "data" / "environments.yaml").read_text(encoding="utf-8"))
     return tuple(Pins.model_validate(row) for row in rows)
 
 
@@ -132,7 +132,7 @@ def _has(python: Path, distribution: str) -> bool:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(folder.name + ".lock").open("w") as lock:
+    with folder.with_name(folder.name + ".lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -143,13 +143,13 @@ def _build(row: Pins, folder: Path, progress: Progress) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     log = folder.with_name(folder.name + ".log")
     try:
-        with log.open("w") as sink:
+        with log.open("w", encoding="utf-8") as sink:
             progress(f"creating the {row.name} environment (once, some minutes)")
             _step([sys.executable, "-m", "venv", str(folder)], sink.name, row, progress)
             if row.cpu_torch and not gpu_names():
                 _prefer_cpu_torch(row, folder, sink.name, progress)
             _step(_pip(folder, *row.requirements), sink.name, row, progress)
-        (folder / COMPLETE).write_text("\n".join(row.requirements) + "\n")
+        (folder / COMPLETE).write_text("\n".join(row.requirements) + "\n", encoding="utf-8")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -171,7 +171,7 @@ def _pip(folder: Path, *words: str) -> list[str]:
 
 def _step(command: list[str], log: str, row: Pins, progress: Progress) -> None:
     lines: list[str] = []
-    with Path(log).open("a") as sink:
+    with Path(log).open("a", encoding="utf-8") as sink:
 
         def take(line: str) -> None:
             sink.write(line + "\n")

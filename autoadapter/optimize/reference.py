@@ -96,7 +96,7 @@ def _convert(request: OptimizeRequest, source: Path, progress: Progress) -> Refe
         open_permissions(draft)
         manifest = Manifest(
             source=_stamps(request, source),
-            dtype=json.loads((draft / "config.json").read_text()).get("dtype", "bfloat16"),
+            dtype=json.loads((draft / "config.json").read_text(encoding="utf-8")).get("dtype", "bfloat16"),
             files={path.name: path.stat().st_size for path in visible_files(draft)},
             steps=(made.step,),
             findings=made.findings,

@@ -46,8 +46,11 @@ def run_step(name: str, backend: str, job: Job, request: Mapping[str, Any]) -> t
 def redirect(log: Path, **changes: str) -> None:
     """Change keys of the kept request, so that its command can be repeated after the draft folder got its name."""
     path = log.with_suffix(".request.json")
-    request = json.loads(path.read_text())
-    path.write_text(json.dumps(request | {key: value for key, value in changes.items() if key in request}, indent=2))
+    request = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(
+        json.dumps(request | {key: value for key, value in changes.items() if key in request}, indent=2),
+        encoding="utf-8",
+    )
 
 
 def thread_env() -> dict[str, str]:
@@ -62,7 +65,7 @@ def usable_cores() -> int:
     """Cores by affinity, or by the cgroup's CPU quota where that is lower; at least 1."""
     cores = len(os.sched_getaffinity(0))
     try:
-        quota, period = _CGROUP_CPU.read_text().split()
+        quota, period = _CGROUP_CPU.read_text(encoding="utf-8").split()
     except (OSError, ValueError):
         return cores
     return max(1, min(cores, int(quota) // int(period))) if quota.isdigit() else cores

@@ -8,10 +8,11 @@
   and up as one, and each projection of all experts as one; scales lie apart.
 """
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 from autoadapter.artifacts import LayerGroup, ModelProfile
 from autoadapter.artifacts.model_structure import Operator, Split
+from autoadapter.once import once_each
 from autoadapter.plan.legality import Layout
 
 MIB = 1024**2
@@ -19,6 +20,14 @@ LARGE, STEP, LOST = 10 * MIB, 2 * MIB, MIB
 ABSORBED = "kv_b_proj"
 FUSED = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "gate_up", "up_proj": "gate_up"}
 ELEMENT = 2
+
+
+class Held(NamedTuple):
+    """An operator's part of a matrix that vLLM holds."""
+
+    split: Split
+    numbers: int
+    weight_bytes: int
 
 
 def layer_extra(group: LayerGroup, layout: Layout, shares: dict[Split, float], kept: float) -> float:
@@ -30,7 +39,7 @@ def layer_extra(group: LayerGroup, layout: Layout, shares: dict[Split, float], k
         shares: by `Split`, the part of a matrix that the rank holds.
         kept: bytes of a quantized weight over its bytes before.
     """
-    waste = sum(rounding(size) for size in _held(group, shares, kept))
+    waste = sum(rounding(sum(_bare(part, kept) * shares[part.split] for part in matrix)) for matrix in _held(group))
     return waste + sum(
         ELEMENT * operator.inputs * operator.outputs / layout.tensor
         for operator in group.operators
@@ -38,19 +47,19 @@ def layer_extra(group: LayerGroup, layout: Layout, shares: dict[Split, float], k
     )
 
 
-def _held(group: LayerGroup, shares: dict[Split, float], kept: float) -> Iterator[float]:
-    """Bytes of each matrix that vLLM makes of a layer's operators."""
-    fused: dict[str, float] = {}
+@once_each
+def _held(group: LayerGroup) -> tuple[tuple[Held, ...], ...]:
+    """The matrices that vLLM makes of a layer's operators."""
+    fused: dict[str, list[Held]] = {}
     for operator in group.operators:
-        name = _fused_name(operator)
-        fused[name] = fused.get(name, 0.0) + _bare(operator, kept) * shares[operator.split]
-    yield from fused.values()
+        numbers = operator.inputs * operator.outputs * operator.copies
+        fused.setdefault(_fused_name(operator), []).append(Held(operator.split, numbers, operator.weight_bytes))
+    return tuple(map(tuple, fused.values()))
 
 
-def _bare(operator: Operator, kept: float) -> float:
+def _bare(part: Held, kept: float) -> float:
     """Bytes of the numbers alone, scales not counted: whole bits a number."""
-    numbers = operator.inputs * operator.outputs * operator.copies
-    return numbers * round(8 * operator.weight_bytes * kept / max(1, numbers)) / 8
+    return part.numbers * round(8 * part.weight_bytes * kept / max(1, part.numbers)) / 8
 
 
 def _fused_name(operator: Operator) -> str:

@@ -1,15 +1,17 @@
 """Scheme and layout together: the first scheme, in the strategy's order, that some legal layout can hold."""
 
+import shlex
 from dataclasses import dataclass
 
-from autoadapter.artifacts import Hardware, ModelProfile, Rejection
-from autoadapter.engine.schemes import SchemeRow, scheme
-from autoadapter.errors import DoesNotFitError, UserError
-from autoadapter.hardware import gpus, parse_hardware
+from autoadapter.artifacts import Hardware, ModelProfile, Rejection, Workload
+from autoadapter.engine.schemes import SchemeRow
+from autoadapter.errors import DoesNotFitError, UnsupportedModelError, UserError
+from autoadapter.hardware import gpu_of, gpus, parse_hardware
+from autoadapter.plan.devices import stop_reason
 from autoadapter.plan.layout import Candidate, best, cache_refusal, evaluate, fitting, legal_layouts
-from autoadapter.plan.legality import Layout, tensor_refusal
+from autoadapter.plan.legality import tensor_refusal
 from autoadapter.plan.overhead import GIB
-from autoadapter.plan.request import PlanRequest, UserFlags
+from autoadapter.plan.request import PlanRequest, Scalar, UserFlags
 from autoadapter.plan.schemes import SchemeChoice, as_scheme, scheme_choice, shape_refusal
 from autoadapter.plan.weights import is_estimated, unreliable_estimate, weight_bytes
 
@@ -31,9 +33,11 @@ def choose(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> Choi
 
     Raises:
         UserError: the user fixed a scheme or a layout that is not legal.
+        UnsupportedModelError: the device cannot run the model at all.
         KvRefusedError: vLLM would refuse to lay out the model's cache under every layout.
         DoesNotFitError: nothing legal fits; `smallest` names hardware that would do.
     """
+    _require_able(profile, request, user)
     options = scheme_choice(profile, request)
     _require_legal(profile, request, user)
     rejected = list(options.rejected)
@@ -103,7 +107,7 @@ def _does_not_fit(
     row = options.candidates[-1] if options.by_user else min(options.candidates, key=lambda row: row.served_bits or 16)
     legal, _ = legal_layouts(profile, request.hardware, user)
     needs = [weight_bytes(profile, as_scheme(profile, row, layout, by_user=False), layout) for layout in legal]
-    smallest = smallest_that_fits(profile, request, user, row)
+    smallest = smallest_that_fits(profile, request, user)
     device = request.hardware
     guess, doubt = "", unreliable_estimate(profile) if is_estimated(profile) else None
     if is_estimated(profile):
@@ -113,9 +117,9 @@ def _does_not_fit(
         f"{row.name}, beside overhead and the KV cache of one request, in {device.memory_bytes / GIB:.1f} GiB."
     )
     less = "Ask for less: a shorter --max-model-len or workload; no catalogued hardware fits as it is."
-    hint = f"Fits {smallest.text}: autoadapter generate --hardware {smallest.text}" if smallest else less
+    hint = repeated(request, smallest) if smallest else less
     return DoesNotFitError(
-        message,
+        message if doubt or not smallest else f"{message} {smallest.text} holds it.",
         hint="Download the weights and plan again: the size is then read, not guessed." if doubt else hint,
         needed_bytes=min(needs),
         available_bytes=device.memory_bytes,
@@ -123,24 +127,68 @@ def _does_not_fit(
     )
 
 
-def smallest_that_fits(profile: ModelProfile, request: PlanRequest, user: UserFlags, row: SchemeRow) -> Hardware | None:
-    """The cheapest catalogued hardware, by total memory, that would hold the model; more of the same device first."""
+def _require_able(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> None:
+    """Raise an UnsupportedModelError where the device cannot run the model, however it is laid out."""
+    reason = stop_reason(profile, request.hardware)
+    if reason is None:
+        return
+    other = smallest_that_fits(profile, request, user)
+    raise UnsupportedModelError(
+        f"{profile.ref.name} cannot run on {request.hardware.text}: {reason}.",
+        hint=repeated(request, other)
+        if other
+        else "No catalogued GPU runs this checkpoint: take another format of it.",
+    )
+
+
+def repeated(request: PlanRequest, hardware: Hardware) -> str:
+    """The command that asks for the same plan on other hardware; the workspace is left to whoever knows it."""
+    usual = Workload()
+    said: list[tuple[str, str | int | None]] = [
+        ("--hardware", hardware.text),
+        ("--strategy", request.strategy.value),
+        ("--scheme", request.scheme),
+        ("--max-model-len", request.max_model_len),
+        ("--served-name", request.served_name),
+        *((f"--{name.replace('_', '-')}", value) for name, value in request.workload if value != getattr(usual, name)),
+        *(("--engine-arg", f"{name}={_typed(value)}") for name, value in request.engine_args.items()),
+    ]
+    words = [word for option, value in said if value is not None for word in (option, str(value))]
+    return shlex.join(["autoadapter", "generate", *words])
+
+
+def _typed(value: Scalar) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def smallest_that_fits(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> Hardware | None:
+    """The cheapest catalogued hardware, by total memory, on which the same wish is planned without pipeline stages.
+
+    More of the same device comes first.
+    """
     same = [request.hardware.name] if request.hardware.kind == "cuda" else []
-    names = same + [gpu.name for gpu in sorted(gpus(), key=lambda gpu: gpu.memory_gib) if gpu.is_served]
+    names = same + [gpu.name for gpu in sorted(gpus(), key=lambda gpu: gpu.memory_gib) if gpu.name not in same]
     offers = [parse_hardware(f"{name}:{count}") for name in names for count in COUNTS]
     own = [offer for offer in offers if offer.name in same]
     others = sorted(offers, key=lambda offer: (offer.memory_bytes * offer.count, offer.count))
-    for offer in [*own, *others]:
-        row_here = scheme("as_is") if row.refusal(offer) else row
-        wish = request.model_copy(update={"hardware": offer})
-        if any(
-            evaluate(profile, wish, user, layout, as_scheme(profile, row_here, layout, by_user=False))
-            for layout in _plain(profile, offer, user)
-        ):
-            return offer
-    return None
+    wishes = (request.model_copy(update={"hardware": offer}) for offer in [*own, *others])
+    return next((wish.hardware for wish in wishes if _holds(profile, wish, user)), None)
 
 
-def _plain(profile: ModelProfile, offer: Hardware, user: UserFlags) -> list[Layout]:
+def _holds(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> bool:
+    """Whether `choose` finds a layout of plain tensor and data parallelism, under a scheme of the strategy."""
+    gpu, offer = gpu_of(request.hardware), request.hardware
+    if gpu is None or not gpu.is_served or stop_reason(profile, offer):
+        return False
+    try:
+        options = scheme_choice(profile, request)
+    except UserError:
+        return False
     legal, _ = legal_layouts(profile, offer, user)
-    return [layout for layout in legal if layout.pipeline == 1 and layout.devices <= offer.count]
+    plain = [layout for layout in legal if layout.pipeline == 1 and layout.devices <= offer.count]
+    return any(
+        evaluate(profile, request, user, layout, as_scheme(profile, row, layout, by_user=options.by_user))
+        for row in options.candidates
+        for layout in plain
+        if shape_refusal(profile, row, layout, on_cpu=False) is None
+    )

@@ -5,13 +5,17 @@ from typing import NamedTuple
 
 from autoadapter.artifacts import CacheEntry, DeviceFact, Hardware, ModelProfile
 from autoadapter.engine.kernels import KernelRow, kernel_rows
+from autoadapter.engine.versions import release
 from autoadapter.hardware import Gpu, gpu_of
+from autoadapter.once import once_each
 from autoadapter.plan.legality import Layout
 from autoadapter.plan.legality.heads import kv_copies
 from autoadapter.plan.legality.sizes import is_latent
 
 BF16_SINCE = (8, 0)
 FP8_SINCE = (8, 9)
+CUDA_13_SINCE = "0.25.0"
+"""The first vLLM whose default wheels are built for CUDA 13."""
 SPARSE_HEADS = 64
 """Query heads a rank that sparse MLA kernels work on."""
 FLASH_HEAD_DIM = 256
@@ -38,33 +42,48 @@ def device_facts(profile: ModelProfile, hardware: Hardware, layout: Layout) -> t
     return tuple(fact for rule in FACT_RULES for fact in rule(Case(profile, gpu, layout)))
 
 
-def _fact(topic: str, text: str, source: str, *, good: bool) -> DeviceFact:
-    return DeviceFact(topic=topic, text=text, good=good, source=source)
+def stop_reason(profile: ModelProfile, hardware: Hardware) -> str | None:
+    """Why the device cannot run the model under any layout, or None."""
+    return next((fact.text for fact in device_facts(profile, hardware, Layout()) if fact.stops), None)
+
+
+def _fact(topic: str, text: str, source: str, *, good: bool, stops: bool = False) -> DeviceFact:
+    return DeviceFact(topic=topic, text=text, good=good, stops=stops, source=source)
 
 
 def age(case: Case) -> Iterator[DeviceFact]:
     """Whether vLLM's wheels run on the GPU at all."""
-    gpu = case.gpu
-    if not gpu.is_served:
-        text = f"{gpu.name} (compute capability {gpu.compute_capability}) is too old for vLLM's CUDA 13 wheels"
-        yield _fact("device", text, "CUDA 13 release notes: Maxwell, Pascal and Volta are gone", good=False)
+    gpu, version = case.gpu, case.profile.verdict.vllm_version
+    if gpu.is_served:
+        return
+    source = "CUDA 13 release notes: Maxwell, Pascal and Volta are gone"
+    named = f"{gpu.name} (compute capability {gpu.compute_capability})"
+    if release(version) >= release(CUDA_13_SINCE):
+        text = f"{named} is too old for vLLM's CUDA 13 wheels"
+        yield _fact("device", text, source, good=False, stops=True)
+    else:
+        text = f"{named} is too old for CUDA 13; whether vLLM {version}, which is older, runs on it is not known"
+        yield _fact("device", text, source, good=False)
 
 
 def scheme_kernels(case: Case) -> Iterator[DeviceFact]:
     """What runs a quantized checkpoint, and whether the GPU gains by it."""
     for row in kernel_rows(case.profile):
-        text, good = _kernel(row, case.gpu, case.profile.verdict.vllm_version)
-        yield _fact("scheme", text, row.source, good=good)
+        yield _kernel(row, case.gpu, case.profile.verdict.vllm_version)
 
 
-def _kernel(row: KernelRow, gpu: Gpu, version: str) -> tuple[str, bool]:
+def _kernel(row: KernelRow, gpu: Gpu, version: str) -> DeviceFact:
     run = row.run_on(gpu.compute_capability)
     if row.is_gone(version):
-        return f"vLLM {version} no longer serves {row.name}: {row.until} was the last", False
+        text = f"vLLM {version} no longer serves {row.name}: {row.until} was the last"
+        return _fact("scheme", text, row.source, good=False, stops=True)
     if run is None:
-        return f"no {row.name} kernel for compute capability {gpu.compute_capability} ({gpu.name})", False
+        text = f"vLLM has no {row.name} kernel for compute capability {gpu.compute_capability} ({gpu.name})"
+        return _fact("scheme", text, row.source, good=False, stops=True)
     text = f"{row.name} runs on {gpu.name} through {run.kernel}"
-    return (text, True) if run.native else (f"{text}: the memory is saved, the arithmetic stays 16 bit", False)
+    if not run.native:
+        text += ": the memory is saved, the arithmetic stays 16 bit"
+    return _fact("scheme", text, row.source, good=run.native)
 
 
 def number_formats(case: Case) -> Iterator[DeviceFact]:
@@ -93,6 +112,7 @@ def fp8_cache(case: Case) -> Iterator[DeviceFact]:
     yield _fact("kv-cache", text, "vLLM 0.32 v1/attention/backends/{fa_utils,triton_attn,flashinfer}.py", good=True)
 
 
+@once_each
 def _caches(profile: ModelProfile) -> list[CacheEntry]:
     caches = (cache for group in profile.structure.groups for cache in group.caches)
     return [cache for cache in caches if cache.kind not in ("mla", "indexer")]

@@ -4,10 +4,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
-
 from autoadapter.artifacts import Frozen
 from autoadapter.engine.versions import within
+from autoadapter.tables import read_table
 
 Runner = Literal["v1", "v2"]
 
@@ -72,7 +71,7 @@ class OverheadRow(Frozen):
 @cache
 def overhead_rows() -> tuple[OverheadRow, ...]:
     """All rows, in the file's order."""
-    rows = yaml.safe_load(Path(__file__).with_name("overheads.yaml").read_text())
+    rows = read_table(Path(__file__).with_name("overheads.yaml"))
     return tuple(OverheadRow.model_validate(row) for row in rows)
 
 

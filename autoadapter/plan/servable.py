@@ -7,7 +7,11 @@ from autoadapter.plan.request import PlanRequest
 
 WRITTEN_CODE = (Route.ALIAS, Route.SHIM, Route.GENERATED)
 ANOTHER_VERSION = "autoadapter analyze MODEL --vllm-version VERSION tries another vLLM"
-NOT_PLANNED = {"starts_but_wrong": "would answer wrongly", "unprovable_here": "is unproven"}
+NOT_PLANNED = {
+    "starts_but_wrong": "would answer wrongly",
+    "unprovable_here": "is unproven",
+    "not_generative": "does not generate text",
+}
 NOT_YET = ("weights.none",)
 """Blockers that a download mends: planning before it must stay possible. They stand among the plan's findings."""
 TOKENIZER = "tokenizer."
@@ -30,11 +34,11 @@ def require_servable(profile: ModelProfile, request: PlanRequest) -> None:
 
 def _by_verdict(profile: ModelProfile, request: PlanRequest) -> None:
     verdict, name = profile.verdict, profile.ref.name
-    if verdict.outcome == "will_not_start" or verdict.route is Route.UNSUPPORTED:
+    if verdict.is_refused or verdict.route is Route.UNSUPPORTED:
         what = NOT_PLANNED.get(verdict.outcome, "does not start")
         message = f"{name} {what} on vLLM {verdict.vllm_version}: {verdict.reason}"
-        raise UnsupportedModelError(message, hint=ANOTHER_VERSION)
-    if verdict.outcome == "unprovable_here" and request.hardware.kind == "cpu":
+        raise UnsupportedModelError(message, hint=verdict.hint or ANOTHER_VERSION)
+    if verdict.outcome == "unprovable_here" and request.hardware.kind == "cpu" and not verdict.version_unknown:
         message = f"{name} does not run on a CPU with vLLM {verdict.vllm_version}: {verdict.reason}"
         raise UnsupportedModelError(message, hint="autoadapter generate --hardware NAME plans for a GPU")
     if verdict.route in WRITTEN_CODE:

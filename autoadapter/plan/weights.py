@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from autoadapter.artifacts import LayerGroup, ModelProfile, ModelStructure, Scheme
 from autoadapter.artifacts.model_structure import Split
 from autoadapter.engine.schemes import scheme as scheme_row
+from autoadapter.once import once_each
 from autoadapter.plan.beyond import layer_extra, rope_table, rounding
 from autoadapter.plan.legality import VOCAB_PADDING, Layout
 
@@ -51,7 +52,7 @@ def stage_weights(profile: ModelProfile, scheme: Scheme, layout: Layout) -> tupl
     the embedding itself within one stage and a second copy of it in another (vLLM 0.32 `PPMissingLayer`).
     """
     structure, spread = profile.structure, Spread(layout, _kept(profile, scheme))
-    sizes = [_span(structure, span, spread) for span in stages(structure.num_layers, layout.pipeline)]
+    sizes = [*_spans(structure, spread)]
     vocab = profile.embedding.vocab_size
     table = _table(structure.embedding_bytes, vocab, layout)
     head = _table(structure.head_bytes, vocab, layout)
@@ -86,9 +87,14 @@ def stages(num_layers: int, pipeline: int) -> tuple[range, ...]:
     return tuple(range(start, start + size) for start, size in zip(starts, sizes, strict=True))
 
 
-def _span(structure: ModelStructure, span: range, spread: Spread) -> float:
-    """Bytes of a stage's layers on one rank."""
-    return sum(sum(layer in span for layer in group.layers) * _on_rank(group, spread) for group in structure.groups)
+@once_each
+def _spans(structure: ModelStructure, spread: Spread) -> tuple[float, ...]:
+    """Bytes of each stage's layers on one rank."""
+    each = [(group.layers, _on_rank(group, spread)) for group in structure.groups]
+    return tuple(
+        sum(sum(layer in span for layer in layers) * size for layers, size in each)
+        for span in stages(structure.num_layers, spread.layout.pipeline)
+    )
 
 
 def _on_rank(group: LayerGroup, spread: Spread) -> float:

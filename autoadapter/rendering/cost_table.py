@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from autoadapter.artifacts import CostProfile
 from autoadapter.artifacts.sizing import OperatorCost
 from autoadapter.rendering.roofline import PHASES
+from autoadapter.rendering.words import number
 from autoadapter.units import human_bytes
 
 MOST_ROWS = 12
@@ -65,7 +66,7 @@ def _row(name: str, sums: tuple[float, float, float], total: float, bound: str) 
         name=name,
         flops=_work(flops),
         moved=human_bytes(moved),
-        intensity=_short(flops / moved) if moved else "–",
+        intensity=number(flops / moved) if moved else "–",
         time=duration(seconds),
         percent=round(100 * seconds / total, 2) if total else 0.0,
         bound=bound,
@@ -76,16 +77,12 @@ def _work(flops: float) -> str:
     """1.2e12 → `1.2 TFLOP`."""
     units = ("FLOP", "KFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP")
     step = min(max(len(f"{flops:.0f}") - 1, 0) // 3, len(units) - 1)
-    return f"{flops / 1000**step:.3g} {units[step]}"
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{number(flops / 1000**step)} {units[step]}"
 
 
 def duration(seconds: float) -> str:
     """0.00123 → `1.23 ms`."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+            return f"{number(seconds / size)} {unit}"
+    return f"{number(seconds * 1e9)} ns"

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from autoadapter.artifacts import LayoutSizing
+from autoadapter.artifacts import LayoutSizing, Sizing
 from autoadapter.rendering.words import gib
 
+REPLICAS = "KV tokens and requests at once are those of all replicas together"
+"""What to say where a layout has replicas (DP)."""
 COLUMNS = ("layout", "weights", "other", "KV pool", "KV tokens", "at once", "longest")
 
 
@@ -18,14 +20,27 @@ def layout_name(layout: LayoutSizing) -> str:
 
 
 def serving_layouts(layouts: Sequence[LayoutSizing]) -> list[LayoutSizing]:
-    """Those that serve: by tensor parallelism alone first, then with whole experts, replicas and stages."""
+    """Those that serve, in the sizing's order."""
+    return [layout for layout in layouts if layout.legal and layout.fits]
 
-    def plainness(layout: LayoutSizing) -> tuple[bool, bool, bool, int]:
+
+def foremost_first(layouts: Sequence[LayoutSizing], count: int) -> list[LayoutSizing]:
+    """For a machine of `count` GPUs: the smallest, then those that use all of them without stages, then others."""
+    if not layouts:
+        return []
+    smallest = layouts[0]
+
+    def place(layout: LayoutSizing) -> tuple[int, bool, bool, bool]:
         sizes = layout.parallelism
-        staged, copied = sizes.pipeline_parallel_size > 1, sizes.data_parallel_size > 1
-        return staged, copied, layout.expert_parallel, devices(layout)
+        if layout is smallest:
+            return 0, False, False, False
+        mixed = sizes.tensor_parallel_size > 1 and sizes.data_parallel_size > 1
+        whole = devices(layout) == count and sizes.pipeline_parallel_size == 1
+        if whole:
+            return 1, mixed, sizes.data_parallel_size > 1, layout.expert_parallel
+        return 2, sizes.pipeline_parallel_size > 1, sizes.data_parallel_size > 1, layout.expert_parallel
 
-    return sorted((layout for layout in layouts if layout.legal and layout.fits), key=plainness)
+    return sorted(layouts, key=place)
 
 
 def devices(layout: LayoutSizing) -> int:
@@ -35,20 +50,43 @@ def devices(layout: LayoutSizing) -> int:
 
 
 def row(layout: LayoutSizing, name: str) -> tuple[str, ...]:
-    """Cells of `COLUMNS` for a layout."""
+    """Cells of `COLUMNS` for a layout: bytes of the fullest device, tokens and requests of all replicas."""
     other = [part for part in (layout.activation, layout.non_torch, layout.graphs) if part is not None]
     low, high = sum(part.low for part in other), sum(part.high for part in other)
     spread = gib(low) if gib(low) == gib(high) else f"{gib(low)}–{gib(high)}"
-    kv = layout.kv
+    tokens, requests = cells_of_cache(layout)
     return (
         name,
         gib(layout.weight_bytes),
         spread if other else "–",
         gib(layout.kv_pool.likely) if layout.kv_pool else "–",
-        f"{kv.tokens:,}" if kv else "–",
-        f"{kv.max_concurrency:.1f}" if kv else "–",
-        f"{kv.longest:,}" if kv else "–",
+        tokens,
+        requests,
+        f"{layout.kv.longest:,}" if layout.kv else "–",
     )
+
+
+def cells_of_cache(layout: LayoutSizing) -> tuple[str, str]:
+    """Tokens of KV cache, and requests of the whole context at once; of all replicas together."""
+    kv, replicas = layout.kv, layout.parallelism.data_parallel_size
+    if kv is None:
+        return "–", "–"
+    return f"{kv.tokens * replicas:,}", f"{kv.max_concurrency * replicas:.1f}"
+
+
+def terms_words(sizings: Sequence[Sizing]) -> str:
+    """Context, and the share of memory that counts: a CPU has its own."""
+    shares = {sizing.hardware.kind: f"{sizing.gpu_memory_utilization:g}" for sizing in sizings}
+    gpu = shares.get("cuda", next(iter(shares.values())))
+    cpu = f" (CPU {shares['cpu']})" if shares.get("cpu", gpu) != gpu else ""
+    return f"context {sizings[0].max_model_len:,}, utilization {gpu}{cpu}"
+
+
+def smallest_words(sizing: Sizing) -> str:
+    """Which hardware would do, and what `smallest` means; or that none would."""
+    if sizing.smallest:
+        return f"smallest that serves one such request (least total GPU memory): {sizing.smallest}"
+    return "nothing in the catalogue serves one such request"
 
 
 def refusals(layouts: Sequence[LayoutSizing]) -> Iterator[tuple[str, str]]:

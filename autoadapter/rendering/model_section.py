@@ -5,14 +5,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
-from autoadapter.artifacts import Finding, ModelProfile, Sizing
+from autoadapter.artifacts import Finding, LayoutSizing, ModelProfile, Sizing
+from autoadapter.artifacts.model_profile import Verdict
 from autoadapter.rendering.cost_table import CostTable, cost_tables
 from autoadapter.rendering.env import render
+from autoadapter.rendering.fit import Fit, Tone, answer_words, fit_of, holds_a_request, verdict_words, why_unsized
 from autoadapter.rendering.layer_map import LayerMap
-from autoadapter.rendering.layouts import COLUMNS, layout_name, refusals, row, serving_layouts
+from autoadapter.rendering.layouts import (
+    COLUMNS,
+    REPLICAS,
+    layout_name,
+    refusals,
+    row,
+    serving_layouts,
+    smallest_words,
+    terms_words,
+)
 from autoadapter.rendering.memory_bar import MemoryBar
-from autoadapter.rendering.model_facts import Tone, all_findings, fact_rows, proof, verdict_words
+from autoadapter.rendering.model_facts import all_findings, fact_rows, proof
 from autoadapter.rendering.roofline import Roofline
+from autoadapter.rendering.words import kv_dtype_of
 from autoadapter.rendering.writer import write_atomically
 
 PAGE = "analysis.html"
@@ -51,11 +63,11 @@ class SizingPart:
     @classmethod
     def of(cls, sizing: Sizing) -> Self:
         """Layouts that serve as rows and bars, the others with their reason."""
-        serving = serving_layouts(sizing.layouts)
+        serving = serving_layouts(sizing.layouts) or holds_a_request(sizing)
         rows = tuple(row(layout, layout_name(layout)) for layout in serving)
         return cls(
             title=sizing.hardware.text,
-            note=_note(sizing),
+            note=_note([sizing], serving),
             columns=COLUMNS,
             layouts=rows[:MOST_ROWS],
             more=rows[MOST_ROWS:],
@@ -74,7 +86,7 @@ class SizingPart:
         shown = next((sizing for sizing, _ in best if sizing.cost), None)
         return cls(
             title="common hardware",
-            note=_note(sizings[0]),
+            note=_note(sizings, [layout for _, layout in best]),
             columns=("hardware", *COLUMNS[1:]),
             layouts=tuple(row(layout, name) for _, layout, name in named),
             more=(),
@@ -91,10 +103,12 @@ class SizingPart:
         )
 
 
-def _note(sizing: Sizing) -> str:
-    need = f" Smallest that serves one such request: {sizing.smallest}." if sizing.smallest else ""
-    terms = f"{sizing.max_model_len:,} tokens of context at gpu-memory-utilization {sizing.gpu_memory_utilization:g}"
-    return f"GiB a device, for {terms}, vLLM {sizing.vllm_version}.{need}"
+def _note(sizings: Sequence[Sizing], shown: Sequence[LayoutSizing]) -> str:
+    copied = any(layout.parallelism.data_parallel_size > 1 for layout in shown)
+    more = f" {REPLICAS}." if copied else ""
+    need = smallest_words(sizings[0])
+    version = f"vLLM {sizings[0].vllm_version}"
+    return f"GiB a device; {terms_words(sizings)}, {version}.{more} {need[:1].upper()}{need[1:]}."
 
 
 def _facts(sizing: Sizing) -> tuple[tuple[str, str, str], ...]:
@@ -115,14 +129,18 @@ class ModelSection:
     facts: tuple[tuple[str, str], ...]
     layers: LayerMap
     sizing: SizingPart | None
+    unsized: str
+    """Why there is no such part; else empty."""
 
     @classmethod
     def of(cls, profile: ModelProfile, sizings: Sequence[Sizing] = ()) -> Self:
         """The section of a profile: on one machine, or on several side by side."""
+        unsized = why_unsized(profile) if sizings else None
         return cls(
-            facts=tuple(fact_rows(profile)),
-            layers=LayerMap.of(profile.structure),
-            sizing=_sizing_part(sizings),
+            facts=tuple(fact_rows(profile, sizings[0] if sizings and not unsized else None)),
+            layers=LayerMap.of(profile.structure, kv_dtype_of(profile)),
+            sizing=None if unsized else _sizing_part(sizings),
+            unsized=unsized or "",
         )
 
 
@@ -152,7 +170,7 @@ class AnalysisView:
         """The page of a model."""
         found = all_findings(profile, sizings)
         verdict = profile.verdict
-        words, tone = verdict_words(verdict, found)
+        words, tone = _words(verdict, found, _fit(profile, sizings))
         return cls(
             model=profile.ref.name,
             architecture=profile.architecture,
@@ -165,6 +183,20 @@ class AnalysisView:
         )
 
 
+def _words(verdict: Verdict, found: Sequence[Finding], fit: Fit | None) -> tuple[str, Tone]:
+    """The banner names version and route below, so where the model serves it need not."""
+    if fit is None or fit.outcome == "serves" or verdict.is_refused:
+        return verdict_words(verdict, found)
+    return answer_words(verdict, found, fit)
+
+
+def _fit(profile: ModelProfile, sizings: Sequence[Sizing]) -> Fit | None:
+    """Of the one machine that was asked for; a context shorter than the model's was asked for too."""
+    if len(sizings) != 1 or why_unsized(profile):
+        return None
+    return fit_of(sizings[0], asked=sizings[0].max_model_len < profile.max_model_len)
+
+
 def write_analysis_page(folder: Path, profile: ModelProfile, sizings: Sequence[Sizing] = ()) -> Path:
     """Write `analysis.html` into a folder, whole or not at all; an unchanged page is left as it is.
 
@@ -172,6 +204,6 @@ def write_analysis_page(folder: Path, profile: ModelProfile, sizings: Sequence[S
         StorageError: it could not be written.
     """
     path, text = folder / PAGE, render(AnalysisView.of(profile, sizings))
-    if not path.is_file() or path.read_text(errors="replace") != text:
+    if not path.is_file() or path.read_text(errors="replace", encoding="utf-8") != text:
         write_atomically(path, text)
     return path

@@ -7,6 +7,7 @@ from typing import Self
 
 from autoadapter.artifacts import CostProfile
 from autoadapter.artifacts.sizing import OperatorCost
+from autoadapter.rendering.words import number
 
 WIDTH, HEIGHT = 640, 280
 LEFT, RIGHT, TOP, BOTTOM = 56, 14, 14, 44
@@ -126,8 +127,8 @@ def _dots(rows: Sequence[OperatorCost], x: Axis, y: Axis) -> list[Dot]:
             x=x.at(row.flops / row.bytes),
             y=y.at(row.flops / row.seconds),
             radius=round(max(LEAST_RADIUS, MOST_RADIUS * math.sqrt(row.seconds / total[row.phase])), 2),
-            tip=f"{row.phase} {row.name}: {row.flops / row.bytes:.3g} FLOP/byte, {row.seconds / total[row.phase]:.0%} "
-            f"of the time, bound by {row.bound}",
+            tip=f"{row.phase} {row.name}: {number(row.flops / row.bytes)} FLOP/byte, "
+            f"{row.seconds / total[row.phase]:.0%} of the time, bound by {row.bound}",
         )
         for row in ordered
     ]

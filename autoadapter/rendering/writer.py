@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def explain_storage_errors(path: Path) -> Iterator[None]:
-    """Turn a full disk or a forbidden folder into a StorageError that says so."""
+    """Turn a full disk, a forbidden folder or a folder in a file's place into a StorageError that says so."""
     try:
         yield
     except OSError as error:
@@ -30,6 +31,9 @@ def explain_storage_errors(path: Path) -> Iterator[None]:
         if isinstance(error, PermissionError) or error.errno == errno.EROFS:
             hint = "Choose a folder that you may write: -w FOLDER"
             raise StorageError(f"{path} may not be written: {error.strerror}.", hint=hint) from error
+        if path.is_dir():
+            hint = f"Move it out of the way: {shlex.join(['mv', str(path), f'{path}.old'])}"
+            raise StorageError(f"{path} is a folder, and a file belongs there.", hint=hint) from error
         raise
 
 

@@ -141,7 +141,7 @@ def stage_config(adapter: Path, role: Role) -> dict[str, object]:
     """
     path = adapter / "vllm" / "config.yaml"
     try:
-        document = yaml.safe_load(path.read_text())
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
         raise WorkspaceError(f"{path} cannot be read: {error}.", hint="autoadapter generate --force") from None
     if not isinstance(document, dict):
@@ -157,7 +157,7 @@ def read_env(path: Path) -> dict[str, str]:
         WorkspaceError: the file is missing, or a shell could not read it.
     """
     try:
-        words = shlex.split(path.read_text(), comments=True)
+        words = shlex.split(path.read_text(encoding="utf-8"), comments=True)
     except (OSError, ValueError) as error:
         raise WorkspaceError(f"{path} cannot be read: {error}.", hint="autoadapter generate --force") from None
     return {name: value for name, _, value in (word.partition("=") for word in words)}

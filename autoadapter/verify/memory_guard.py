@@ -13,7 +13,7 @@ GIB = 2**30
 
 def available_bytes() -> int:
     """Memory that a new process can take without swapping, at most the cgroup's limit."""
-    text = Path("/proc/meminfo").read_text()
+    text = Path("/proc/meminfo").read_text(encoding="utf-8")
     free = next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable:"))
     return min(free, usable_memory_bytes())
 

@@ -30,7 +30,7 @@ class QualityLimit(Frozen):
 @cache
 def tokenizer_cases() -> dict[str, str]:
     """Name → text."""
-    rows = yaml.safe_load((DATA / "tokenizer_cases.yaml").read_text())
+    rows = yaml.safe_load((DATA / "tokenizer_cases.yaml").read_text(encoding="utf-8"))
     cases = (TokenizerCase.model_validate(row) for row in rows)
     return {case.name: case.text * case.repeat for case in cases}
 
@@ -38,26 +38,26 @@ def tokenizer_cases() -> dict[str, str]:
 @cache
 def chats() -> list[list[dict[str, str]]]:
     """Conversations for the chat template."""
-    found: list[list[dict[str, str]]] = yaml.safe_load((DATA / "chats.yaml").read_text())
+    found: list[list[dict[str, str]]] = yaml.safe_load((DATA / "chats.yaml").read_text(encoding="utf-8"))
     return found
 
 
 @cache
 def prompts() -> tuple[str, ...]:
     """Plain questions."""
-    return tuple(yaml.safe_load((DATA / "prompts.yaml").read_text()))
+    return tuple(yaml.safe_load((DATA / "prompts.yaml").read_text(encoding="utf-8")))
 
 
 @cache
 def heldout(name: str) -> str:
     """One of the held-out texts."""
-    return (DATA / "heldout" / f"{name}.txt").read_text()
+    return (DATA / "heldout" / f"{name}.txt").read_text(encoding="utf-8")
 
 
 @cache
 def quality_limits() -> tuple[QualityLimit, ...]:
     """Rows of `limits.yaml`."""
-    rows = yaml.safe_load((DATA / "limits.yaml").read_text())
+    rows = yaml.safe_load((DATA / "limits.yaml").read_text(encoding="utf-8"))
     return tuple(QualityLimit.model_validate(row) for row in rows)
 
 

@@ -35,7 +35,7 @@ def _row(path: Path) -> dict[str, Any]:
 def _api(repo: str, folder: Path, what: str | None) -> bytes:
     if what == "tree":
         return json.dumps(_rows(folder)).encode()
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     document = {
         "id": repo,
         "modelId": repo,

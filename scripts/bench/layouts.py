@@ -183,7 +183,7 @@ def size_of(tensor: Tensor) -> int:
 def write(layout: Layout, folder: Path) -> Path:
     """A model's folder: config, tokenizer, index and shards. Returns the folder."""
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(layout.config))
+    (folder / "config.json").write_text(json.dumps(layout.config), encoding="utf-8")
     _write_tokenizer(folder, layout)
     tensors = list(layout.tensors())
     total = sum(map(size_of, tensors))
@@ -199,7 +199,7 @@ def write(layout: Layout, folder: Path) -> Path:
         index.update({name: file for name, _, _ in group})
     if layout.shards > 1:
         document = {"metadata": {"total_size": total}, "weight_map": index}
-        (folder / "model.safetensors.index.json").write_text(json.dumps(document))
+        (folder / "model.safetensors.index.json").write_text(json.dumps(document), encoding="utf-8")
     return folder
 
 
@@ -233,8 +233,8 @@ def _write_tokenizer(folder: Path, layout: Layout) -> None:
             "merges": [f"Ġw{2 + number % (vocab - 2):x} w{number:x}" for number in range(layout.merges)],
         },
     }
-    (folder / "tokenizer.json").write_text(json.dumps(document))
+    (folder / "tokenizer.json").write_text(json.dumps(document), encoding="utf-8")
     roles = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"}
     template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}{% endfor %}"
-    (folder / "tokenizer_config.json").write_text(json.dumps({**roles, "chat_template": template}))
-    (folder / "generation_config.json").write_text(json.dumps({"bos_token_id": 0, "eos_token_id": 1}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({**roles, "chat_template": template}), encoding="utf-8")
+    (folder / "generation_config.json").write_text(json.dumps({"bos_token_id": 0, "eos_token_id": 1}), encoding="utf-8")

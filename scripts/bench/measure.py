@@ -65,7 +65,7 @@ def _once(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, f
     merged = {**os.environ, **environment}
     kept = {name: value for name, value in merged.items() if value}
     launch = [sys.executable, "-I", "-S", str(LAUNCHER), str(TIMEOUT_SECONDS), *command]
-    done = subprocess.run(launch, env=kept, capture_output=True, text=True, errors="replace")
+    done = subprocess.run(launch, env=kept, capture_output=True, text=True, errors="replace", encoding="utf-8")
     if done.returncode:
         return NotRun(f"cannot be started: {_last(done.stderr)}")
     told: dict[str, float] = json.loads(done.stdout)

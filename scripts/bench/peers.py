@@ -54,7 +54,7 @@ class Peer:
         venv.create(folder, with_pip=True, clear=True)
         pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet", "install", *self.packages]
         try:
-            done = subprocess.run(pip, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+            done = subprocess.run(pip, capture_output=True, text=True, timeout=INSTALL_SECONDS, encoding="utf-8")
         except subprocess.TimeoutExpired:
             return NotRun(f"not installed within {INSTALL_SECONDS} seconds")
         if done.returncode:

@@ -56,8 +56,8 @@ def run_case(case: dict, configs: Path, scratch: Path) -> dict:
     """One case in a forked child."""
     folder = scratch / case["name"]
     folder.mkdir(parents=True)
-    config = json.loads((configs / case["config"]).read_text())
-    (folder / "config.json").write_text(json.dumps(shortened(config, case.get("layers"))))
+    config = json.loads((configs / case["config"]).read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(shortened(config, case.get("layers"))), encoding="utf-8")
     log, answer = folder / "log", folder / "answer.json"
     child = os.fork()
     if child == 0:
@@ -66,7 +66,7 @@ def run_case(case: dict, configs: Path, scratch: Path) -> dict:
         os.dup2(descriptor, 2)
         code = 1
         try:
-            answer.write_text(json.dumps(start(str(folder), case["engine"])))
+            answer.write_text(json.dumps(start(str(folder), case["engine"])), encoding="utf-8")
             code = 0
         except BaseException as error:
             print(f"Error: {type(error).__name__}: {error}", flush=True)
@@ -79,8 +79,8 @@ def run_case(case: dict, configs: Path, scratch: Path) -> dict:
             os.waitpid(child, 0)
             break
         time.sleep(0.3)
-    lines = [line[:400] for line in log.read_text(errors="replace").splitlines() if KEPT.search(line)]
-    found = json.loads(answer.read_text()) if answer.exists() else None
+    lines = [line[:400] for line in log.read_text(errors="replace", encoding="utf-8").splitlines() if KEPT.search(line)]
+    found = json.loads(answer.read_text(encoding="utf-8")) if answer.exists() else None
     return {**case, "found": found, "log": lines[-40:]}
 
 
@@ -112,8 +112,8 @@ def main() -> None:
 
     machine = {**device(), "vllm": vllm.__version__}
     scratch = Path(tempfile.mkdtemp())
-    with out.open("a") as file:
-        for line in cases_path.read_text().splitlines()[skip:]:
+    with out.open("a", encoding="utf-8") as file:
+        for line in cases_path.read_text(encoding="utf-8").splitlines()[skip:]:
             case = json.loads(line)
             result = {**machine, **run_case(case, configs, scratch)}
             file.write(json.dumps(result) + "\n")

@@ -12,7 +12,19 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "autoadapter"
 STAGE_ROOMS = {"analyze", "probe", "plan", "generate", "optimize", "verify", "deploy", "watch"}
-SHARED_ROOMS = {"artifacts", "errors", "progress", "engine", "hardware", "families", "findings", "rendering", "units"}
+SHARED_ROOMS = {
+    "artifacts",
+    "errors",
+    "progress",
+    "engine",
+    "hardware",
+    "families",
+    "findings",
+    "once",
+    "rendering",
+    "tables",
+    "units",
+}
 JOINTS = {"pipeline", "api", "cli", "workspace", "doctor", "freshness", "lazy", "options", "sample"}
 HEAVY = {"torch", "transformers", "vllm", "llmcompressor", "compressed_tensors", "gguf", "datasets"}
 TERMINAL = {"typer", "rich"}

@@ -14,7 +14,7 @@ from autoadapter.cli.compare import Compared, show_comparison, worst
 from autoadapter.cli.output import Out
 from autoadapter.cli.text_bar import cells
 from autoadapter.errors import UnsupportedModelError, UserError
-from autoadapter.rendering.model_facts import verdict_words
+from autoadapter.rendering.fit import verdict_words
 from tests.functional.conftest import Command, write_tiny_model
 
 Screen = pytest.CaptureFixture[str]
@@ -46,7 +46,7 @@ def test_an_ordinary_model_fits_one_screen(monkeypatch: pytest.MonkeyPatch, caps
     assert "will start" in lines[0] + lines[1]
     text = "\n".join(lines)
     assert "20 notes: --verbose" in text and "room.topic-10" not in text
-    assert "4 more layouts: --all-layouts" in text
+    assert "3 more layouts: --all-layouts" in text
 
 
 def _refused(count: int) -> tuple[LayoutSizing, ...]:
@@ -94,7 +94,7 @@ def test_a_table_tells_what_a_layout_holds(monkeypatch: pytest.MonkeyPatch, caps
     assert lines[head].split() == ["layout", "weights", "other", "KV", "pool", "KV", "tokens", "at", "once", "longest"]
     assert lines[head + 1].split() == ["TP1", "20.1", "1.60–3.30", "48.0", "2,400,000", "9.6", "262,144"]
     text = "\n".join(lines)
-    assert "smallest that serves one such request: l40s:1" in text
+    assert "smallest that serves one such request (least total GPU memory): l40s:1" in lines
     assert "not TP3: 16 heads are not divisible by 3" in text
     assert "KV 47.2–48.7" in text
 
@@ -108,11 +108,40 @@ def test_several_machines_become_a_row_each(monkeypatch: pytest.MonkeyPatch, cap
     assert "48.0" in rows["h100:2"]
 
 
-def test_the_plainest_layouts_come_first(monkeypatch: pytest.MonkeyPatch, capsys: Screen) -> None:
+def test_the_smallest_comes_first_then_what_uses_the_whole_machine(
+    monkeypatch: pytest.MonkeyPatch, capsys: Screen
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    rows = (*(layout(1, 20, 40, pipeline=stages) for stages in range(2, 8)), layout(4, 6, 60), layout(8, 3, 70))
-    text = "\n".join(shown(capsys, Analysis(sketch_profile(), (sketch_sizing(layouts=rows),))))
-    assert text.index("\nTP4 ") < text.index("\nTP8 ") < text.index("\nTP1 PP2 ")
+    staged = layout(1, 10, 60, pipeline=8)
+    rows = (
+        *(layout(size, 20 / size, 40) for size in (2, 4)),
+        staged,
+        replicated(1, 8),
+        replicated(4, 2),
+        layout(8, 3, 70),
+        layout(8, 3, 70).model_copy(update={"expert_parallel": True}),
+        *(layout(2, 10, 30, pipeline=stages) for stages in (2, 3)),
+    )
+    lines = shown(capsys, Analysis(sketch_profile(), (sketch_sizing(layouts=rows, count=8),)))
+    head = next(at for at, line in enumerate(lines) if line.startswith("layout"))
+    names = [line[:10].strip() for line in lines[head + 1 : head + 7]]
+    assert names == ["TP2", "TP8", "TP8 EP", "TP1 DP8", "TP4 DP2", "TP4"]
+    assert "3 more layouts: --all-layouts" in lines
+
+
+def replicated(tensor: int, replicas: int) -> LayoutSizing:
+    row = layout(tensor, 20 / tensor, 40)
+    return row.model_copy(update={"parallelism": row.parallelism.model_copy(update={"data_parallel_size": replicas})})
+
+
+def test_replicas_count_together(monkeypatch: pytest.MonkeyPatch, capsys: Screen) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = (replicated(1, 4),)
+    lines = shown(capsys, Analysis(sketch_profile(), (sketch_sizing(layouts=rows, count=4),)))
+    row = next(line for line in lines if line.startswith("TP1 DP4"))
+    assert row.split()[-3:] == ["8,000,000", "32.0", "262,144"]
+    assert "DP: KV tokens and requests at once are those of all replicas together" in lines
+    assert rows[0].kv is not None and rows[0].kv.tokens == 2_000_000
 
 
 def test_hardware_that_nobody_asked_for_is_no_warning() -> None:
@@ -253,7 +282,7 @@ def test_a_workspace_holds_one_model(autoadapter: Command, tmp_path: Path, named
 def test_naming_a_model_twice_compares_nothing(autoadapter: Command, tiny_model: Path) -> None:
     answer = autoadapter("analyze", tiny_model, tiny_model, "-w", "ws")
     assert answer.code == 0
-    assert "tiny-llama  (LlamaForCausalLM)" in answer.out
+    assert "tiny-llama (LlamaForCausalLM)" in answer.out
 
 
 def test_a_finding_explains_itself(autoadapter: Command) -> None:

@@ -1,6 +1,7 @@
 """Bad input: one clear sentence, the next command, the right exit code, nothing lost."""
 
 import json
+import shlex
 import sys
 import venv
 from pathlib import Path
@@ -33,7 +34,77 @@ def test_unknown_hardware(autoadapter: Command, tiny_model: Path) -> None:
     assert answer.code == 2
     error, hint = sentences(answer.err)
     assert error == "Unknown hardware 'h20O:8'. Did you mean h20?"
+    assert hint.startswith("autoadapter analyze … --hardware h20:8   (known: cpu, h200")
+    hint = sentences(autoadapter("run", tiny_model, "-w", "ws", "--hardware", "mainframe").err)[1]
     assert hint.startswith("Known: cpu, h200")
+
+
+def test_a_hint_keeps_the_strategy_and_the_workspace(autoadapter: Command, tiny_model: Path) -> None:
+    """Repeated as it is printed, the command plans."""
+    config = json.loads((tiny_model / "config.json").read_text()) | {"max_position_embeddings": 1 << 20}
+    (tiny_model / "config.json").write_text(json.dumps(config))
+    wish = ("--strategy", "min_mem", "--max-model-len", 1 << 20, "--engine-arg", "gpu-memory-utilization=0.08")
+    answer = autoadapter("run", tiny_model, "-w", "my ws", "--hardware", "t4", *wish)
+    assert answer.code == 4
+    error, hint = sentences(answer.err)
+    words = shlex.split(hint)
+    assert words[:4] == ["autoadapter", "generate", "-w", "my ws"]
+    assert words[words.index("--strategy") + 1] == "min_mem"
+    assert error.endswith(f"{words[words.index('--hardware') + 1]} holds it.")
+    assert autoadapter(*words[1:]).code == 0
+
+
+def test_a_gpu_that_cannot_run_the_model(autoadapter: Command, tiny_model: Path) -> None:
+    autoadapter("analyze", tiny_model, "-w", "ws", "--hardware", "h200")
+    answer = autoadapter("generate", "-w", "ws", "--hardware", "v100")
+    assert answer.code == 4
+    error, hint = sentences(answer.err)
+    assert "cannot run on v100:1" in error
+    assert autoadapter(*shlex.split(hint)[1:]).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("analyze", "m", "--max-model-len", "32k"), "Invalid value 32k for --max-model-len: Input should be a valid"),
+        (("analyze", "m", "--gpu-memory-utilization=92"), "Invalid value 92 for --gpu-memory-utilization: Input"),
+        (("generate", "--nothing"), "No such option: --nothing"),
+        (("nothing",), "No such command 'nothing'."),
+    ],
+)
+def test_usage_errors_speak_as_all_errors_do(autoadapter: Command, words: tuple[str, ...], sentence: str) -> None:
+    for flags in ((), ("--json",)):
+        answer = autoadapter(*words, *flags)
+        command = words[0] if words[0] != "nothing" else ""
+        assert answer.code == 2
+        error, hint = sentences(answer.err)
+        assert error.startswith(sentence)
+        assert error.endswith(".")
+        assert hint == " ".join(filter(None, ("autoadapter", command, "--help")))
+        assert len(answer.err.splitlines()) == 2
+        assert not flags or json.loads(answer.out)["error"] == {
+            "type": "UserError",
+            "message": error,
+            "hint": hint,
+            "exit_code": 2,
+        }
+
+
+def test_no_words_at_all_are_answered_with_help(autoadapter: Command) -> None:
+    answer = autoadapter()
+    assert answer.code == 2
+    assert "analyze → generate → optimize → test → deploy" in answer.out + answer.err
+
+
+@pytest.mark.parametrize(("name", "lack"), [("/nope", "does not exist"), ("tiny-llama/config.json", "is a file")])
+def test_recipes_that_are_no_folder(autoadapter: Command, tiny_model: Path, name: str, lack: str) -> None:
+    folder = tiny_model.parent / name
+    for words in (("analyze", tiny_model, "-w", "ws"), ("analyze", tiny_model, "-w", "ws"), ("generate", "-w", "ws")):
+        answer = autoadapter(*words, "--recipes", folder)
+        assert answer.code == 2
+        assert sentences(answer.err)[0] == f"--recipes {folder} {lack}; a folder of recipes is needed."
+        autoadapter("analyze", tiny_model, "-w", "ws")
+    assert autoadapter("analyze", tiny_model, "-w", "ws", "--recipes", tiny_model.parent).code == 0
 
 
 def test_unknown_scheme(autoadapter: Command, tiny_model: Path) -> None:
@@ -86,6 +157,19 @@ def test_an_architecture_that_nothing_serves(autoadapter: Command, tiny_model: P
     assert answer.code == 4
     assert "NobodyKnowsForCausalLM" in answer.err
     assert sentences(answer.err)[0].startswith("tiny-llama will not start")
+
+
+def test_a_model_that_embeds_is_not_said_to_fail(autoadapter: Command, tiny_model: Path) -> None:
+    config = json.loads((tiny_model / "config.json").read_text()) | {"architectures": ["BertModel"]}
+    (tiny_model / "config.json").write_text(json.dumps(config))
+    for command in ("analyze", "run"):
+        answer = autoadapter(command, tiny_model, "-w", "ws")
+        error, hint = sentences(answer.err)
+        assert answer.code == 4
+        assert error.startswith("tiny-llama does not generate text: AutoAdapter serves models that generate text; ")
+        assert "serves it as a pooling model" in error
+        assert "not start" not in answer.out + answer.err
+        assert hint == f"vllm serve {tiny_model} --runner pooling"
 
 
 def test_a_hostile_name_cannot_drive_the_terminal(autoadapter: Command, tiny_model: Path) -> None:

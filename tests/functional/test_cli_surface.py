@@ -71,7 +71,7 @@ def test_json_is_one_document_and_words_go_to_stderr(autoadapter: Command, tiny_
 
 def test_human_output_is_not_json(autoadapter: Command, tiny_model: Path) -> None:
     answer = autoadapter("analyze", tiny_model, "-w", "ws")
-    assert "tiny-llama  (LlamaForCausalLM)" in answer.out
+    assert "tiny-llama (LlamaForCausalLM)" in answer.out
     assert "next: autoadapter generate" in answer.err
 
 

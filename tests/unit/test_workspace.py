@@ -151,3 +151,16 @@ def test_a_running_server_is_found_under_another_plan(tmp_path: Path) -> None:
     assert workspace.bundle_with_server() == tmp_path / "plans" / ("0" * 12) / "bundle"
     (tmp_path / "plans" / ("1" * 12) / "server.json").touch()
     assert workspace.bundle_with_server() == tmp_path / "plans" / ("1" * 12) / "bundle"
+
+
+def test_a_folder_in_the_marks_place(tmp_path: Path) -> None:
+    (tmp_path / "workspace.json").mkdir()
+    with pytest.raises(WorkspaceError, match=r"workspace\.json is a folder, and a file belongs there\.$"):
+        current_workspace(tmp_path)
+
+
+def test_a_folder_in_the_place_of_the_records(tmp_path: Path) -> None:
+    (tmp_path / "stages.json").mkdir()
+    with pytest.raises(StorageError, match=r"stages\.json is a folder, and a file belongs there\.$"):
+        StageRecords(tmp_path).remember("analyze", {})
+    assert (tmp_path / "stages.json").is_dir()

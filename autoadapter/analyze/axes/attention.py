@@ -8,7 +8,6 @@ from autoadapter.analyze.layers import (
     FULL,
     LAYERS,
     LISTS,
-    NONE,
     PARALLEL,
     SLIDING,
     STATE,
@@ -103,7 +102,6 @@ def _sources(evidence: Evidence, kinds: LayerKinds) -> dict[str, str]:
 def _findings(evidence: Evidence, traits: AttentionTraits, kinds: LayerKinds) -> tuple[Finding, ...]:
     config = evidence.language
     checks = (
-        _missing_layers(evidence, traits),
         _no_effect(evidence, traits),
         _uneven_heads(evidence, traits),
         _varying(evidence),
@@ -114,17 +112,10 @@ def _findings(evidence: Evidence, traits: AttentionTraits, kinds: LayerKinds) ->
     return tuple(finding for finding in checks if finding is not None)
 
 
-def _missing_layers(evidence: Evidence, traits: AttentionTraits) -> Finding | None:
-    if traits.num_layers and (traits.num_attention_heads or NONE in traits.layer_types or traits.kind == "linear"):
-        return None
-    message = "The config states no decoder layers or heads under any name that AutoAdapter knows."
-    return Finding(code="attention.unknown", level=Level.WARNING, message=message, source=evidence.language.where)
-
-
 def _no_effect(evidence: Evidence, traits: AttentionTraits) -> Finding | None:
     config = evidence.language
-    window = config.integer("sliding_window")
-    if not window or traits.num_sliding_layers or config.flag("use_sliding_window") is False:
+    window = config.stated.integer("sliding_window")
+    if not window or traits.num_sliding_layers or config.stated.flag("use_sliding_window") is False:
         return None
     message = f"sliding_window is {window}, and no layer slides: the window has no effect."
     return Finding(

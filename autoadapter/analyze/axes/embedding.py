@@ -11,13 +11,6 @@ EMBEDDING = (
     r"(embed_tokens|word_embeddings|wte|embed_in|embeddings|tok_embeddings|embed_tokens_extend|token_embd)\.weight$"
 )
 VOCABULARY = ("vocab_size", "padded_vocab_size", "n_vocab")
-TIED_BY_DEFAULT = {
-    "gpt2", "opt", "bloom", "gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "falcon", "mpt",
-    "gpt_neo", "cohere", "cohere2", "gpt_bigcode", "mamba", "starcoder2", "lfm2", "lfm2_moe", "smollm3", "jetmoe",
-    "falcon_mamba", "zamba", "zamba2", "minicpm3", "vaultgemma", "ernie4_5", "ernie4_5_moe", "gemma3n_text",
-    "recurrent_gemma", "granite_swa",
-}  # fmt: skip
-"""Families whose config class ties by default when the file does not say (transformers 5)."""
 TIE = ("tie_embedding", "tie_word_embeddings")
 """LFM2's own word comes first, as in its config class."""
 
@@ -41,20 +34,16 @@ def read_embedding(evidence: Evidence) -> Reading:
 
 def is_tied(evidence: Evidence) -> tuple[bool, str]:
     """Whether the head shares the embedding, and who says so."""
-    for config in (evidence.language, evidence.root):
-        said = config.flag(*TIE)
+    config = evidence.language
+    for level in (config.stated, evidence.root.stated):
+        said = level.flag(*TIE)
         if said is not None:
-            return said, config.source(*TIE)
+            return said, level.source(*TIE)
     if evidence.checkpoint.tensors:
         has_head = any(map(is_head, evidence.checkpoint.tensors))
         return not has_head, f"tensor lm_head.weight is {'there' if has_head else 'absent'}"
-    return evidence.model_type in TIED_BY_DEFAULT, _default_tie(evidence)
-
-
-def _default_tie(evidence: Evidence) -> str:
-    source = evidence.language.source("tie_word_embeddings")
-    tied = evidence.model_type in TIED_BY_DEFAULT
-    return f"{source}; the default of {evidence.model_type}" if tied else source
+    default = next((value for key in TIE if config.defaults and (value := config.defaults.values.get(key))), False)
+    return default is True, config.defaults.source if config.defaults else config.source("tie_word_embeddings")
 
 
 def _rows(stored: TensorInfo | None, vocab: int) -> Finding | None:

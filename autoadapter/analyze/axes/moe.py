@@ -23,7 +23,7 @@ def read_moe(evidence: Evidence) -> Reading:
     config = evidence.language
     experts, key = expert_count(config)
     if experts <= 1:
-        return Reading("moe", None, {"": config.source(*EXPERTS)})
+        return Reading("moe", None, {"": config.stated.source(*EXPERTS)})
     top_k = config.integer(*TOP_K)
     scoring, scored_by = _scoring(evidence)
     traits = MoeTraits(

@@ -8,6 +8,8 @@ from autoadapter.artifacts.model_profile import RopeTraits
 
 THETA = ("rope_theta", "rotary_emb_base", "rope_base", "attn_config.rope_theta", "rotary_base")
 FRACTION = ("partial_rotary_factor", "rotary_pct", "rope_pct")
+SAME_KIND = {("su", "longrope"), ("mrope", "default")}
+"""Pairs of `type` and `rope_type` that vLLM 0.32 `patch_legacy_rope_type` takes for one."""
 DEFAULT_THETA = 10000.0
 """The default of every transformers config class that omits it from the file."""
 WITHOUT_ROPE = {
@@ -30,7 +32,7 @@ def read_rope(evidence: Evidence) -> Reading:
         kind=(first and first.text("rope_type", "type")) or "default",
         factor=first.number("factor") if first else None,
         original_max_position_embeddings=_original(config, first),
-        partial_rotary_factor=_fraction(config, first),
+        partial_rotary_factor=rotary_fraction(config, first),
     )
     return Reading("rope", traits, _sources(config, first), _findings(found))
 
@@ -54,7 +56,13 @@ def _original(config: Config, first: Config | None) -> int | None:
     return inner or config.integer("original_max_position_embeddings")
 
 
-def _fraction(config: Config, first: Config | None) -> float:
+def rotary_fraction(config: Config, first: Config | None) -> float:
+    """Share of a head's dimensions that is rotated.
+
+    Args:
+        config: of the language model.
+        first: its RoPE parameters, None where it has none.
+    """
     inner = first.number("partial_rotary_factor") if first else None
     stated = inner if inner is not None else config.number(*FRACTION)
     if stated is not None:
@@ -80,9 +88,15 @@ def _findings(found: tuple[Config, ...]) -> tuple[Finding, ...]:
         notes.append(Finding(code="rope.per-layer", level=Level.INFO, message=message, source=found[0].where))
     for one in found:
         old, new = one.text("type"), one.text("rope_type")
-        if old and new and old != new:
-            message = f"rope_type is {new!r} and the older key type is {old!r}; rope_type is believed."
-            notes.append(Finding(code="rope.type-conflict", level=Level.WARNING, message=message, source=one.where))
+        if old and new and old != new and (old, new) not in SAME_KIND:
+            message = (
+                f"rope_type is {new!r} and the older key type {old!r}; vLLM says: Found conflicts between them, and "
+            )
+            message += "does not start."
+            hint = f"Remove the one that is wrong from {one.where}."
+            notes.append(
+                Finding(code="rope.type-conflict", level=Level.BLOCKER, message=message, hint=hint, source=one.where)
+            )
         elif old and not new:
             message = "The older key `type` stands for rope_type; engines read it as an alias."
             notes.append(Finding(code="rope.old-key", level=Level.INFO, message=message, source=one.source("type")))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoadapter.analyze.dependencies.table import newest_transformers
+from autoadapter.analyze.dependencies.table import KnownType, newest_transformers
 from autoadapter.analyze.reading import Evidence
 from autoadapter.analyze.versions import older, release
 from autoadapter.artifacts import Finding, Level
@@ -20,6 +20,8 @@ class Needs:
 
     model_type: str
     dependencies: Dependencies
+    known: KnownType | None
+    """Releases of transformers that know the type."""
     declared: bool | None
     """The installed transformers names the model type; None when it was not looked up."""
     asked: str | None
@@ -57,7 +59,7 @@ def _unknown(needs: Needs, source: str) -> Finding | None:
 
 def _too_old(needs: Needs, source: str) -> Finding | None:
     facts = needs.dependencies
-    first, installed = facts.min_transformers, facts.installed_transformers
+    first, installed = needs.known.first if needs.known else None, facts.installed_transformers
     if facts.config_by != "transformers" or needs.declared or first is None or installed is None:
         return None
     if not older(installed, first):

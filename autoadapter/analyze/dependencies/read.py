@@ -5,13 +5,17 @@ from pathlib import Path
 from typing import Literal
 
 from autoadapter.analyze.dependencies.checks import Needs, dependency_findings
-from autoadapter.analyze.dependencies.table import known_type, vllm_reads
+from autoadapter.analyze.dependencies.table import KnownType, known_type, oldest_transformers, vllm_reads
 from autoadapter.analyze.reading import Evidence, Reading
 from autoadapter.analyze.versions import older
 from autoadapter.artifacts.model_profile import Dependencies, PackageNeed, RemoteCode
 from autoadapter.engine.registry import first_serving, known_versions, registry_for
 from autoadapter.engine.search_path import find_package, search_path
 
+TOKENIZER_CONFIG = "tokenizer_config.json"
+V5_TOKENIZERS = ("TokenizersBackend",)
+"""Tokenizer classes that exist since transformers 5.0.0 only."""
+TOKENIZERS_5 = "5.0.0"
 AT_LEAST = re.compile(r">=\s*([\d.]+)")
 ConfigBy = Literal["transformers", "vllm", "remote-code", "nobody"]
 
@@ -28,7 +32,7 @@ def read_dependencies(evidence: Evidence, remote: RemoteCode | None, vllm_versio
     known, installed = known_type(model_type), _installed(evidence)
     value = Dependencies(
         transformers=evidence.root.text("transformers_version"),
-        min_transformers=known.first if known else None,
+        min_transformers=_first_transformers(evidence, known),
         max_transformers=known.last if known else None,
         config_by=_config_by(evidence, model_type),
         installed_transformers=installed,
@@ -43,17 +47,28 @@ def read_dependencies(evidence: Evidence, remote: RemoteCode | None, vllm_versio
     }
     doubtful = known is None or known.last is not None or older(installed or known.first, known.first)
     declared = _declares(evidence, model_type) if doubtful and value.config_by != "vllm" else None
-    findings = dependency_findings(evidence, Needs(model_type, value, declared, _at_least(vllm_version)))
+    findings = dependency_findings(evidence, Needs(model_type, value, known, declared, _at_least(vllm_version)))
     return Reading("dependencies", value, sources, tuple(findings))
 
 
 def first_vllm(architecture: str) -> str | None:
-    """The first release known to serve an architecture; the oldest known one may not have been the first."""
+    """The first release known to serve an architecture.
+
+    None where none does, and where the oldest known one does: it may not have been the first.
+    """
     oldest = known_versions()[0]
     if architecture in registry_for(oldest).registry.served:
-        return oldest
+        return None
     row = first_serving(architecture, oldest)
     return row.since if row else None
+
+
+def _first_transformers(evidence: Evidence, known: KnownType | None) -> str | None:
+    """The first release that knows both the model type and the tokenizer's class, where not every one does."""
+    first = known.first if known and known.first != oldest_transformers() else None
+    if evidence.json(TOKENIZER_CONFIG).get("tokenizer_class") not in V5_TOKENIZERS:
+        return first
+    return first if first and older(TOKENIZERS_5, first) else TOKENIZERS_5
 
 
 def _at_least(vllm_version: str) -> str | None:

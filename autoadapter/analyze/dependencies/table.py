@@ -22,6 +22,7 @@ class KnownType:
 class _Table:
     types: dict[str, KnownType]
     vllm: frozenset[str]
+    oldest: str
     newest: str
 
 
@@ -30,12 +31,17 @@ def _table() -> _Table:
     data = json.loads(DATA.read_bytes())
     last = {name: version for version, names in data["last"].items() for name in names}
     types = {name: KnownType(version, last.get(name)) for version, names in data["first"].items() for name in names}
-    return _Table(types, frozenset(data["vllm"]), data["versions"][-1])
+    return _Table(types, frozenset(data["vllm"]), data["versions"][0], data["versions"][-1])
 
 
 def known_type(model_type: str) -> KnownType | None:
     """Releases that know a model type; None when none in the table does."""
     return _table().types.get(model_type)
+
+
+def oldest_transformers() -> str:
+    """The oldest release in the table; what it knows may be older than that."""
+    return _table().oldest
 
 
 def newest_transformers() -> str:

@@ -38,8 +38,8 @@ NOT_PARAMETERS = re.compile(
 OTHER_TOWERS = re.compile(
     r"(^|\.)(vision|visual|vit|image|img|audio|speech|video|talker|token2wav|code2wav|mm_|multi_modal)\w*\."
 )
-NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
-"""A whole part of a name: `layers.7.`, and not the 1 of `fc1`."""
+NUMBER = re.compile(r"\.\d+(?=\.|$)")
+"""A whole part of a name, its dot before it: `.7` of `layers.7.`, and not the 1 of `fc1`."""
 PACKED_32 = re.compile(r"\.(qweight|weight_packed)$")
 PACKED_NIBBLES = re.compile(r"(_blocks|\.weight|weight_packed|_proj)$")
 
@@ -61,12 +61,12 @@ class Checkpoint:
 
         Other modalities' towers are left out: they have norms and biases of their own.
         """
-        return {kind: members for kind, members in self._all_kinds.items() if not OTHER_TOWERS.search(kind)}
+        return {kind: members for kind, members in self.all_kinds.items() if not OTHER_TOWERS.search(kind)}
 
     @cached_property
     def towers(self) -> tuple[str, ...]:
         """Names of the other modalities' tensors."""
-        kinds = (members for kind, members in self._all_kinds.items() if OTHER_TOWERS.search(kind))
+        kinds = (members for kind, members in self.all_kinds.items() if OTHER_TOWERS.search(kind))
         return tuple(info.name for members in kinds for info in members)
 
     @cached_property
@@ -76,18 +76,17 @@ class Checkpoint:
         return tuple(name for name in self.tensors if name not in others) if others else tuple(self.tensors)
 
     @cached_property
-    def _all_kinds(self) -> dict[str, list[TensorInfo]]:
+    def all_kinds(self) -> Mapping[str, list[TensorInfo]]:
+        """Tensors by kind, towers too."""
         kinds: dict[str, list[TensorInfo]] = {}
         for name, info in self.tensors.items():
-            kinds.setdefault(NUMBER.sub("0", name), []).append(info)
+            kinds.setdefault(kind_of(name), []).append(info)
         return kinds
 
-    def alike(self) -> Iterator[tuple[str, TensorInfo, int]]:
+    @cached_property
+    def alike(self) -> tuple[tuple[str, TensorInfo, int], ...]:
         """Kind, one tensor, and how many there are of that kind, dtype and shape; towers too."""
-        for kind, members in self._all_kinds.items():
-            counts = Counter((info.dtype, info.shape) for info in members)
-            first = {(info.dtype, info.shape): info for info in reversed(members)}
-            yield from ((kind, first[key], count) for key, count in counts.items())
+        return tuple(row for kind, members in self.all_kinds.items() for row in _counted(kind, members))
 
     def has(self, pattern: str) -> bool:
         """Whether any tensor of the language model matches, its indices read as 0."""
@@ -98,6 +97,15 @@ class Checkpoint:
         matcher = re.compile(pattern)
         likely = (members for kind, members in self.kinds.items() if matcher.search(kind))
         return next((info for members in likely for info in members if matcher.search(info.name)), None)
+
+
+def _counted(kind: str, members: list[TensorInfo]) -> Iterator[tuple[str, TensorInfo, int]]:
+    counts = Counter((info.dtype, info.shape) for info in members)
+    if len(counts) == 1:
+        yield kind, members[0], len(members)
+        return
+    first = {(info.dtype, info.shape): info for info in reversed(members)}
+    yield from ((kind, first[key], count) for key, count in counts.items())
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,7 @@ def read_checkpoint(repository: Repository, progress: Progress = silent) -> Chec
     choice = choose_weights(repository)
     shards = _read_all(repository, choice, progress)
     tensors, doubles = _merge(shards)
-    _check_promises(repository, choice, tensors)
+    _check_promises(repository, choice)
     stats, stale = repository.files(), (stale_index(choice),) if choice.absent else ()
     return Checkpoint(
         choice.format,
@@ -131,20 +139,24 @@ def read_checkpoint(repository: Repository, progress: Progress = silent) -> Chec
 def _read_all(repository: Repository, choice: WeightChoice, progress: Progress) -> list[_Shard]:
     """All files; over the network a few at a time. The first fault or Ctrl-C drops what was not begun."""
     if not repository.remote:
-        return _told((_read(repository, choice, name) for name in choice.files), len(choice.files), progress)
+        return _told((_read(repository, choice, name) for name in choice.files), choice, progress)
     with ThreadPoolExecutor(PARALLEL_READS) as pool:
         try:
             shards = pool.map(lambda name: _read(repository, choice, name), choice.files)
-            return _told(shards, len(choice.files), progress)
+            return _told(shards, choice, progress)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _told(shards: Iterable[_Shard], total: int, progress: Progress) -> list[_Shard]:
+def _told(shards: Iterable[_Shard], choice: WeightChoice, progress: Progress) -> list[_Shard]:
+    """All shards; what each of them holds is no longer a promise, so that no name is held twice."""
     read: list[_Shard] = []
+    total = len(choice.files)
     for shard in shards:
         read.append(shard)
+        for info in shard.tensors if choice.promised else ():
+            choice.promised.pop(info.name, None)
         progress(f"Tensor headers: {len(read)} of {total} files", len(read) / total)
     return read
 
@@ -181,8 +193,8 @@ def _empty(choice: WeightChoice, tensors: Mapping[str, TensorInfo]) -> tuple[Fin
     return (Finding(code="weights.empty", level=Level.BLOCKER, message=message, hint=hint, source=choice.files[0]),)
 
 
-def _check_promises(repository: Repository, choice: WeightChoice, tensors: Mapping[str, TensorInfo]) -> None:
-    ghost = next((name for name in choice.promised if name not in tensors), None)
+def _check_promises(repository: Repository, choice: WeightChoice) -> None:
+    ghost = next(iter(choice.promised), None)
     if ghost is None:
         return
     if choice.absent:
@@ -205,7 +217,7 @@ def take_census(checkpoint: Checkpoint, *, quantized_bits: int | None, tied: boo
     """
     by_dtype: Counter[str] = Counter()
     parameters = 0
-    for kind, info, count in checkpoint.alike():
+    for kind, info, count in checkpoint.alike:
         by_dtype[info.dtype] += info.elements * count
         if not (tied and is_head(kind)):
             parameters += parameters_of(info, quantized_bits) * count
@@ -214,7 +226,7 @@ def take_census(checkpoint: Checkpoint, *, quantized_bits: int | None, tied: boo
         files=checkpoint.files,
         tensors=len(checkpoint.tensors),
         parameters=parameters,
-        bytes=sum(info.bytes for info in checkpoint.tensors.values()),
+        bytes=sum(info.bytes * count for _, info, count in checkpoint.alike),
         parameters_by_dtype=dict(by_dtype),
     )
 
@@ -235,6 +247,11 @@ def parameters_of(info: TensorInfo, quantized_bits: int | None) -> int:
 def _is_buffer(end: str) -> bool:
     """By the last two parts of a name: a hundred thousand expert tensors have a handful of endings."""
     return NOT_PARAMETERS.search(end) is not None
+
+
+def kind_of(name: str) -> str:
+    """A tensor's name with every whole part that is a number made 0."""
+    return NUMBER.sub(".0", name)
 
 
 def is_head(name: str) -> bool:

@@ -12,11 +12,10 @@ from math import prod
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeAlias
 
-import yaml
-
 from autoadapter.analyze.headers.tensor import TensorInfo
 from autoadapter.analyze.sources.byte_source import ByteSource
 from autoadapter.errors import BrokenCheckpointError
+from autoadapter.tables import read_table
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -49,7 +48,7 @@ class GgmlType(NamedTuple):
 @cache
 def ggml_types() -> dict[int, GgmlType]:
     """All known tensor types by id."""
-    rows = yaml.safe_load(Path(__file__).with_name("ggml_types.yaml").read_text())
+    rows = read_table(Path(__file__).with_name("ggml_types.yaml"))
     return {number: GgmlType(*row) for number, row in rows.items()}
 
 

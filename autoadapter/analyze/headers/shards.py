@@ -34,7 +34,7 @@ class WeightChoice:
     files: tuple[str, ...]
     index: str | None = None
     promised: dict[str, str] = field(default_factory=dict)
-    """Tensor → file, from the index."""
+    """Tensor → file, from the index: of those that were not read yet."""
     absent: tuple[str, ...] = ()
     """Files that a stale index names and that are not there; `files` may hold their tensors under other names."""
     findings: tuple[Finding, ...] = ()

@@ -2,7 +2,7 @@
 
 from autoadapter.analyze.config import Config
 from autoadapter.analyze.quantization import stated
-from autoadapter.analyze.quantization.exclusions import excluded_but_quantized
+from autoadapter.analyze.quantization.exclusions import excluded_but_quantized, unread_patterns
 from autoadapter.analyze.reading import Evidence
 from autoadapter.artifacts import Finding, Level
 from autoadapter.artifacts.model_profile import QuantizationTraits
@@ -43,7 +43,7 @@ def _against_vllm(evidence: Evidence, config: Config) -> list[Finding]:
     notes, name = [], stated.algorithm(config)
     from_file = config.where == stated.HF_QUANT_CONFIG
     named = config.text("quant_method") is not None or config.text("producer.name") == "modelopt"
-    if from_file and not named:
+    if not named:
         message = f"{config.where} names neither quant_method nor producer, and vLLM takes the method from there."
         message += " It would read the weights as plain numbers."
         notes.append(_told("quantization.unread", Level.BLOCKER, message, config.where, NAME_A_PRODUCER))
@@ -126,6 +126,13 @@ def _against_tensors(evidence: Evidence, traits: QuantizationTraits) -> list[Fin
             f"The config says {traits.method}, and the checkpoint stores no scales: the weights are not quantized."
         )
         notes.append(_told("quantization.not-there", Level.BLOCKER, message, traits.source))
+    unread = unread_patterns(traits.ignored)
+    if unread:
+        message = (
+            f"{len(unread)} of the patterns in {traits.source} that exclude modules are regular expressions beyond "
+        )
+        message += f"the plain ones that are read here ({unread[0][:60]!r}); they were not compared with the tensors."
+        notes.append(_told("quantization.patterns-unread", Level.INFO, message, traits.source))
     stored = excluded_but_quantized(evidence.checkpoint, traits.ignored)
     if stored:
         more = f" and {len(stored) - SHOWN} more are stored" if len(stored) > SHOWN else " is stored"

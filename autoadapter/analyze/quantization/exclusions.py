@@ -5,10 +5,12 @@ from collections.abc import Iterable
 from fnmatch import translate
 
 from autoadapter.analyze.headers.checkpoint import Checkpoint
+from autoadapter.analyze.quantization.patterns import Pattern, UnreadableError, read_pattern
 
 QUANTIZED = re.compile(
     r"^(.+)\.(weight_scale(?:_2|_inv)?|input_scale|weight_packed|weight_global_scale|qweight|qzeros|g_idx)$"
 )
+REGULAR = "re:"
 EXPERT = re.compile(r"\.experts\.\d+\.")
 MOST_STEPS = 20_000_000
 """Modules times patterns; beyond it only exact names are looked up."""
@@ -35,16 +37,42 @@ def excluded_but_quantized(checkpoint: Checkpoint, patterns: tuple[str, ...]) ->
     plain = {pattern for pattern in patterns if not _is_wild(pattern)}
     wild = _joined(pattern for pattern in patterns if _is_wild(pattern))
     small = wild is not None and len(modules) * len(patterns) <= MOST_STEPS
+    automata = _automata(patterns, sum(map(len, modules)))
     excluded = (
         tensors
         for module, tensors in modules.items()
-        if _named(module, plain) or (small and wild is not None and wild.match(module))
+        if _named(module, plain)
+        or (small and wild is not None and wild.match(module))
+        or any(automaton.matches(module) for automaton in automata)
     )
     return tuple(tensor for tensors in excluded for tensor in tensors)
 
 
+def unread_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Regular expressions that say more than is read here; what they exclude is not compared with the tensors."""
+    return tuple(pattern for pattern in patterns if pattern.startswith(REGULAR) and _automaton(pattern) is None)
+
+
+def _automata(patterns: tuple[str, ...], signs: int) -> list[Pattern]:
+    """Regular expressions of the safe subset; none of them where the names are too many.
+
+    Args:
+        patterns: of the config.
+        signs: length of all names together; each costs a step for every state.
+    """
+    found = [automaton for pattern in patterns if (automaton := _automaton(pattern)) is not None]
+    return found if signs * sum(len(automaton.states) for automaton in found) <= MOST_STEPS else []
+
+
+def _automaton(pattern: str) -> Pattern | None:
+    try:
+        return read_pattern(pattern.removeprefix(REGULAR)) if pattern.startswith(REGULAR) else None
+    except UnreadableError:
+        return None
+
+
 def _is_wild(pattern: str) -> bool:
-    return pattern.startswith("re:") or any(sign in pattern for sign in "*?[")
+    return pattern.startswith(REGULAR) or any(sign in pattern for sign in "*?[")
 
 
 def _named(module: str, plain: set[str]) -> bool:
@@ -56,6 +84,6 @@ def _named(module: str, plain: set[str]) -> bool:
 
 
 def _joined(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    """Shell patterns as one expression. Regular expressions of the checkpoint are not run: they may take for ever."""
-    shells = [translate(pattern) for pattern in patterns if not pattern.startswith("re:")]
+    """Shell patterns as one expression. Regular expressions of the checkpoint are not run: see `patterns.py`."""
+    shells = [translate(pattern) for pattern in patterns if not pattern.startswith(REGULAR)]
     return re.compile("|".join(shells)) if shells else None

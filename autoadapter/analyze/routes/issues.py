@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from autoadapter.analyze.acceptance import acceptance_findings
 from autoadapter.analyze.routes.conditions import holds
 from autoadapter.analyze.routes.subject import Subject
 from autoadapter.artifacts import Finding, Level
@@ -15,7 +16,8 @@ OTHER_NAMES = {"auto-round": "inc", "auto_round": "inc", "intel/auto-round": "in
 
 def version_findings(subject: Subject, registry: Registry) -> tuple[Finding, ...]:
     """Findings that depend on which vLLM is meant."""
-    return (*_quantization(subject, registry), *_issues(subject))
+    refused = acceptance_findings(subject.evidence, subject.traits.attention, subject.target.vllm_version)
+    return (*refused, *_quantization(subject, registry), *_issues(subject))
 
 
 def _quantization(subject: Subject, registry: Registry) -> Iterator[Finding]:

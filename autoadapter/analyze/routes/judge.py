@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from autoadapter.analyze.reading import Evidence
 from autoadapter.analyze.routes.backend import fallback, forced, if_forced
+from autoadapter.analyze.routes.chosen import chosen_architecture
 from autoadapter.analyze.routes.conditions import holds
 from autoadapter.analyze.routes.issues import version_findings
 from autoadapter.analyze.routes.judgement import NO_GENERATOR, Judgement, decision
@@ -17,11 +18,17 @@ from autoadapter.engine.registry import (
     cpu_gaps,
     cpu_head_sizes,
     first_serving,
+    known_versions,
     registry_for,
+    serving_version,
     transformers_classes,
 )
+from autoadapter.engine.versions import release
 
 NO_ALIAS = "aliases.yaml names none"
+CONVERTED = {"gguf": "GGUF", "pytorch": ".bin"}
+"""Formats that `optimize` converts, as people call them."""
+OTHER_MODEL = "No known release of vLLM serves it: take a model of an architecture that vLLM's documentation lists"
 
 
 def judge(evidence: Evidence, traits: Traits, target: Target) -> tuple[Verdict, tuple[Finding, ...]]:
@@ -30,16 +37,22 @@ def judge(evidence: Evidence, traits: Traits, target: Target) -> tuple[Verdict, 
     Raises:
         UserError: the target's version is none.
     """
-    match, subject = registry_for(target.vllm_version), Subject(evidence, traits, target)
+    match = registry_for(target.vllm_version)
+    chosen = chosen_architecture(evidence, match.registry, forced=target.model_impl == "transformers")
+    subject = Subject(evidence, traits, target, chosen)
     judgement = refusal(subject, match.registry) or _by_route(subject, match.registry)
     gap = _cpu_gap(subject) if judgement.route is not Route.UNSUPPORTED else None
     if gap is not None:
         judgement = replace(judgement, outcome="unprovable_here", reason=gap)
+    judgement = _of_several(judgement, subject)
+    judgement = _hinted(_converted(_of_known_version(judgement, subject, match.registry), subject), subject)
     verdict = Verdict(
         outcome=judgement.outcome,
         route=judgement.route,
         vllm_version=target.vllm_version,
         reason=judgement.reason,
+        hint=judgement.hint,
+        version_unknown=judgement.version_unknown,
         decisions=judgement.decisions,
     )
     findings = version_findings(subject, match.registry)
@@ -47,6 +60,51 @@ def judge(evidence: Evidence, traits: Traits, target: Target) -> tuple[Verdict, 
         return verdict, findings
     note = Finding(code="verdict.version", level=Level.WARNING, message=match.note, source=match.registry.source)
     return verdict, (note, *findings)
+
+
+def _of_known_version(judgement: Judgement, subject: Subject, registry: Registry) -> Judgement:
+    """No promise for a vLLM older than every table, but for the release that vLLM itself says served the model."""
+    version, oldest = subject.target.vllm_version, known_versions()[0]
+    is_known = release(version) >= release(oldest)
+    named = registry.dropped.get(subject.name)
+    if judgement.outcome != "will_start" or is_known or (named and release(named) == release(version)):
+        return judgement
+    reason = (
+        f"vLLM {version} is older than every release that AutoAdapter knows ({oldest} and newer), so whether it serves "
+        f"{subject.name} is open; vLLM {oldest} does."
+    )
+    hint = f"{subject.again} --vllm-version {oldest}"
+    return replace(judgement, outcome="unprovable_here", reason=reason, hint=hint, version_unknown=True)
+
+
+def _of_several(judgement: Judgement, subject: Subject) -> Judgement:
+    """Which name was judged, where it is not the first or not as config.json spells it."""
+    first = subject.evidence.architecture
+    if subject.name == first:
+        return judgement
+    named = ", ".join(name[:60] for name in (subject.evidence.root.texts("architectures") or ())[:3])
+    why = f" config.json names {named}, and vLLM takes {subject.name}: its registry has no {first[:60]}."
+    return replace(judgement, reason=judgement.reason + why)
+
+
+def _converted(judgement: Judgement, subject: Subject) -> Judgement:
+    """GGUF and .bin reach the engine as safetensors alone."""
+    kind = CONVERTED.get(subject.evidence.checkpoint.format)
+    if kind is None or judgement.route is Route.UNSUPPORTED:
+        return judgement
+    after = f" It is served after `autoadapter optimize` has converted the {kind} weights to safetensors."
+    return replace(judgement, reason=judgement.reason + after)
+
+
+def _hinted(judgement: Judgement, subject: Subject) -> Judgement:
+    """What to do about a model that no route serves: a release that does, else another model."""
+    if judgement.outcome != "will_not_start" or judgement.hint is not None:
+        return judgement
+    if subject.target.model_impl == "transformers":
+        return replace(judgement, hint="Leave out --engine-arg model-impl=transformers")
+    version = serving_version(subject.name, subject.target.vllm_version)
+    hint = f"{subject.again} --vllm-version {version}" if version else OTHER_MODEL
+    return replace(judgement, hint=hint)
 
 
 def _by_route(subject: Subject, registry: Registry) -> Judgement:

@@ -6,7 +6,7 @@ from typing import Literal
 from autoadapter.artifacts import Route
 from autoadapter.artifacts.model_profile import RouteDecision
 
-Outcome = Literal["will_start", "starts_but_wrong", "will_not_start", "unprovable_here"]
+Outcome = Literal["will_start", "starts_but_wrong", "will_not_start", "not_generative", "unprovable_here"]
 NO_GENERATOR = "this AutoAdapter does not render model code yet"
 
 
@@ -18,6 +18,9 @@ class Judgement:
     route: Route
     reason: str
     decisions: tuple[RouteDecision, ...]
+    hint: str | None = None
+    """What to do where nothing is served."""
+    version_unknown: bool = False
 
 
 def decision(route: Route, reason: str, source: str, *, taken: bool = False) -> RouteDecision:

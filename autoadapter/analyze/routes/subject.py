@@ -1,5 +1,6 @@
 """What a verdict speaks of: a model as its files describe it, and the engine that is to serve it."""
 
+import shlex
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,11 +38,23 @@ class Subject:
     evidence: Evidence
     traits: Traits
     target: Target
+    chosen: str | None = None
+    """The architecture that vLLM takes, where config.json names several; None for its first."""
+
+    @property
+    def again(self) -> str:
+        """The command that analyzes this model; options may follow."""
+        return f"autoadapter analyze {self.location}"
+
+    @property
+    def location(self) -> str:
+        """The model as a command line names it."""
+        return shlex.quote(self.evidence.repository.location)
 
     @property
     def name(self) -> str:
-        """The architecture."""
-        return self.evidence.architecture
+        """The architecture that is judged."""
+        return self.evidence.architecture if self.chosen is None else self.chosen
 
     @property
     def model_types(self) -> frozenset[str]:

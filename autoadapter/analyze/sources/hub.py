@@ -4,10 +4,11 @@ huggingface_hub knows the endpoint, the token and the URLs; this file only asks 
 downloader cannot do. No answer is trusted for its length: `fetch` ends each of them.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache, cached_property
-from typing import ClassVar, NoReturn
+from typing import ClassVar, NoReturn, TypeGuard
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -17,7 +18,7 @@ from pydantic import JsonValue
 
 from autoadapter.analyze.sources.byte_source import ByteSource, require_range
 from autoadapter.analyze.sources.fetch import EndlessError, Fetched, Request, fetch
-from autoadapter.analyze.sources.repository import MOST_SIDE_FILE_BYTES, FileStat
+from autoadapter.analyze.sources.repository import MOST_SIDE_FILE_BYTES, FileStat, is_named_template
 from autoadapter.analyze.text import load_json
 from autoadapter.artifacts import Finding
 from autoadapter.errors import BrokenCheckpointError, ModelNotFoundError, UserError
@@ -97,7 +98,7 @@ class HubRepository:
         return str(self._info["sha"])
 
     def files(self) -> Mapping[str, FileStat]:
-        """See `Repository.files`; folders below the root are left out, as vLLM's loader does."""
+        """See `Repository.files`; folders are left out, as vLLM's loader does, but for chat templates."""
         return self._files
 
     def not_files(self) -> Mapping[str, str]:
@@ -105,14 +106,30 @@ class HubRepository:
         return {}
 
     @cached_property
-    def _files(self) -> Mapping[str, FileStat]:
+    def _rows(self) -> Mapping[str, dict[str, JsonValue]]:
         siblings = self._info.get("siblings")
         rows = [row for row in siblings if isinstance(row, dict)] if isinstance(siblings, list) else []
-        stats = {str(row.get("rfilename")): _stat(row) for row in rows}
-        return {name: stats[name] for name in sorted(stats) if "/" not in name}
+        return {str(row.get("rfilename")): row for row in rows}
+
+    @cached_property
+    def _files(self) -> Mapping[str, FileStat]:
+        names = [name for name in sorted(self._rows) if "/" not in name or is_named_template(name)]
+        return {name: _stat(self._rows[name]) for name in names}
+
+    def _require_size(self, name: str, *, stated: bool) -> None:
+        """A file's size is the listing's word alone: a number of bytes, which for small files may be left out."""
+        size = self._rows[name].get("size")
+        if _is_size(size) or (size is None and not stated):
+            return
+        word = "no size" if size is None else f"the size {json.dumps(size)[:40]}, which is no number of bytes"
+        raise UserError(
+            f"{constants.ENDPOINT} lists {self.label(name)} with {word}.",
+            hint="Check HF_ENDPOINT, or download the model and analyze the folder.",
+        )
 
     def read(self, name: str) -> bytes:
         """See `Repository.read`."""
+        self._require_size(name, stated=False)
         listed = self.files()[name].bytes
         if listed > MOST_SIDE_FILE_BYTES:
             raise BrokenCheckpointError(self.label(name), "too large for a config or tokenizer file")
@@ -123,6 +140,7 @@ class HubRepository:
 
     def open(self, name: str) -> ByteSource:
         """See `Repository.open`."""
+        self._require_size(name, stated=True)
         return _RangeSource(self, name, self.files()[name].bytes)
 
     def label(self, name: str) -> str:
@@ -237,7 +255,11 @@ def _stat(row: dict[str, JsonValue]) -> FileStat:
     sha256 = lfs.get("sha256") if isinstance(lfs, dict) else None
     blob = row.get("blobId")
     digest = sha256 if isinstance(sha256, str) else blob if isinstance(blob, str) else None
-    return FileStat(size if isinstance(size, int) and size > 0 else 0, digest)
+    return FileStat(size if _is_size(size) else 0, digest)
+
+
+def _is_size(size: JsonValue) -> TypeGuard[int]:
+    return isinstance(size, int) and not isinstance(size, bool) and size >= 0
 
 
 class _RangeSource:

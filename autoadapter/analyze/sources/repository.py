@@ -20,6 +20,16 @@ MOST_SIDE_FILE_BYTES = 64 * 1024 * 1024
 PART = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<total>\d{5})\.gguf")
 """A part of a split GGUF model, as llama.cpp's gguf-split names it."""
 
+TEMPLATE_FOLDER = "additional_chat_templates"
+"""Where transformers keeps named chat templates beside the default one; the only folder that is looked into."""
+MOST_TEMPLATES = 64
+
+
+def is_named_template(name: str) -> bool:
+    """Whether a path is that of a named chat template: `additional_chat_templates/tool_use.jinja`."""
+    folder, _, file = name.partition("/")
+    return folder == TEMPLATE_FOLDER and file.endswith(".jinja") and "/" not in file
+
 
 @dataclass(frozen=True)
 class FileStat:
@@ -89,7 +99,9 @@ class LocalFolder:
 
     @cached_property
     def _files(self) -> Mapping[str, FileStat]:
-        paths = sorted(path for path in self._entries() if path.is_file())
+        folder = self._folder / TEMPLATE_FOLDER
+        templates = self._templates(folder)
+        paths = sorted([*(path for path in self._entries() if path.is_file()), *templates])
         unnamed = next((path.name for path in paths if not is_whole(path.name)), None)
         if unnamed is not None:
             raise UserError(
@@ -97,8 +109,18 @@ class LocalFolder:
                 hint="Rename or remove the file.",
             )
         if not self._follow:
-            require_near(paths, home_of(self._folder), self.location)
-        return {path.name: self.stat(path) for path in paths}
+            require_near([*paths, *([folder] if templates else [])], home_of(self._folder), self.location)
+        stats = {path.relative_to(self._folder).as_posix(): self.stat(path) for path in paths}
+        return {name: stats[name] for name in sorted(stats)}
+
+    @staticmethod
+    def _templates(folder: Path) -> list[Path]:
+        """Named chat templates; none where the folder is not there or may not be read."""
+        try:
+            found = sorted(path for path in folder.glob("*.jinja") if path.is_file()) if folder.is_dir() else []
+        except OSError:
+            return []
+        return found[:MOST_TEMPLATES]
 
     def _entries(self) -> list[Path]:
         try:

@@ -18,12 +18,15 @@ from autoadapter.analyze.structure.measured import Measured, Serving, measure, w
 from autoadapter.analyze.structure.parts import LayerShape
 from autoadapter.analyze.structure.schemes import read_schemes
 from autoadapter.analyze.structure.states import LayerState, layer_state
+from autoadapter.analyze.structure.unknown import unknown_sizes
 from autoadapter.artifacts import LayerGroup, ModelStructure
 from autoadapter.artifacts.model_profile import EmbeddingTraits, MemoryFacts
 
 
 def build_structure(evidence: Evidence, embedding: EmbeddingTraits, memory: MemoryFacts) -> ModelStructure:
     """The structure of a model: weights from the headers where there are any, else from the configuration.
+
+    Without groups of layers where sizes are unknown, so that nothing is added up of zeros.
 
     Args:
         evidence: the model.
@@ -43,7 +46,7 @@ def build_structure(evidence: Evidence, embedding: EmbeddingTraits, memory: Memo
         weights = _from_headers(config, shapes, weights, measured)
         sizes = _Sizes(*(measured.places[place] for place in ("embedding", "head", "other", "predictor")))
     return ModelStructure(
-        groups=_groups(config, shapes, state, weights),
+        groups=() if unknown_sizes(evidence, embedding) else _groups(config, shapes, state, weights),
         embedding_bytes=sizes.embedding,
         head_bytes=sizes.head,
         other_bytes=sizes.other,

@@ -9,4 +9,4 @@ def family_config(evidence: Evidence) -> Config:
     config = evidence.language
     if config.text("model_type") is not None or not evidence.model_type:
         return config
-    return Config({**config.data, "model_type": evidence.model_type}, config.where, config.file)
+    return config.with_values({"model_type": evidence.model_type})

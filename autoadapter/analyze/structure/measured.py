@@ -1,11 +1,9 @@
 """Weights from the tensor headers: the truth, layer by layer."""
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from autoadapter.analyze.headers.checkpoint import NUMBER, Checkpoint, is_head
-from autoadapter.analyze.headers.tensor import TensorInfo
+from autoadapter.analyze.headers.checkpoint import Checkpoint, is_head
 from autoadapter.analyze.structure.names import Belonging, belonging
 from autoadapter.analyze.structure.served import served_bytes
 from autoadapter.artifacts import Operator, WeightShares
@@ -59,32 +57,26 @@ def measure(checkpoint: Checkpoint, serving: Serving) -> Measured:
     """Add up a checkpoint. The sum of all parts is `MemoryFacts.served_weight_bytes`."""
     found = Measured()
     converted = checkpoint.format == "gguf"
-    for kind, members in _kinds(checkpoint):
+    sizes: dict[tuple[str, str, tuple[int, ...]], int] = {
+        (kind, info.dtype, info.shape): served_bytes(info, converted=converted, quantized=serving.quantized)
+        for kind, info, _ in checkpoint.alike
+    }
+    for kind, members in checkpoint.all_kinds.items():
         if serving.tied and is_head(kind):
             continue
         where = belonging(kind)
-        for info in members:
-            size = served_bytes(info, converted=converted, quantized=serving.quantized)
-            _add(found, where, info, size, serving.layers)
+        if where.place != "layer":
+            found.places[where.place] += sum(sizes[kind, info.dtype, info.shape] for info in members)
+            continue
+        of_layers: dict[str, int] = defaultdict(int)
+        for name, dtype, shape, _, _ in members:
+            of_layers[name[where.start : name.index(".", where.start)]] += sizes[kind, dtype, shape]
+        for number, size in of_layers.items():
+            _add(found, where, int(number), size, serving.layers)
     return found
 
 
-def _kinds(checkpoint: Checkpoint) -> Iterator[tuple[str, list[TensorInfo]]]:
-    """Tensors by kind: the language model's, which are sorted already, and those of towers."""
-    yield from checkpoint.kinds.items()
-    if len(checkpoint.language) == len(checkpoint.tensors):
-        return
-    language = set(checkpoint.language)
-    for name, info in checkpoint.tensors.items():
-        if name not in language:
-            yield NUMBER.sub("0", name), [info]
-
-
-def _add(found: Measured, where: Belonging, info: TensorInfo, size: int, layers: int) -> None:
-    if where.place != "layer":
-        found.places[where.place] += size
-        return
-    number = int(info.name[where.start : info.name.index(".", where.start)])
+def _add(found: Measured, where: Belonging, number: int, size: int, layers: int) -> None:
     if number >= layers:
         found.places["predictor" if layers else "other"] += size
         return

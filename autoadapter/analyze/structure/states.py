@@ -126,10 +126,21 @@ class Mamba2(NamedTuple):
     kernel: int
 
 
+def _mamba2_width(config: Config, heads: int | None) -> int | None:
+    """Width of a head: stated, else the inner width over the heads, as `auto` and an absent key mean it."""
+    keys = ("mamba_head_dim", "mamba_d_head", "mamba_headdim", "hidden_size_per_head")
+    stated = None if config.text(*keys) == "auto" else config.integer(*keys)
+    expand = config.number("mamba_expand", "expand")
+    if stated is not None or not heads or not expand or config.text("model_type") == "zamba":
+        return stated
+    inner = config.integer("mamba_d_ssm") or int(expand * (config.integer(*kv_cache.HIDDEN) or 0))
+    return inner // heads
+
+
 def mamba2_sizes(config: Config) -> Mamba2 | None:
     """Sizes of a model's Mamba-2 blocks; None where the config does not state their heads."""
     heads = config.integer("mamba_num_heads", "mamba_n_heads", "n_mamba_heads")
-    width = config.integer("mamba_head_dim", "mamba_d_head", "mamba_headdim", "hidden_size_per_head")
+    width = _mamba2_width(config, heads)
     if not (heads or width) and config.text("model_type") == "mamba2":
         heads, width = config.integer("num_heads"), config.integer("head_dim")
     if not heads or not width:

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Container
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from pydantic import JsonValue
 
 from autoadapter.analyze.reading import Evidence
+from autoadapter.analyze.sources.repository import is_named_template
 from autoadapter.analyze.tokenizer.special import rows_of
 
-TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
+JINJA = "chat_template.jinja"
+TEMPLATE_FILES = (JINJA, "chat_template.json")
 END_OF_TURN = re.compile(
     r"<\|[a-z_]*(?:im_end|eot_id|eot|end|end_of_turn|eos|return|call|endoftext)\|>|<end_of_turn>|<turn\|>"
 )
@@ -44,15 +47,27 @@ def read(evidence: Evidence) -> ChatTemplate | None:
 
 
 def _candidates(evidence: Evidence) -> list[ChatTemplate | None]:
-    jinja, inner = evidence.text("chat_template.jinja"), evidence.checkpoint.metadata.get("tokenizer.chat_template")
+    inner = evidence.checkpoint.metadata.get("tokenizer.chat_template")
     return [
-        None if jinja is None else ChatTemplate(jinja, "chat_template.jinja"),
+        _of_files(evidence),
         *(
             _of(evidence.json(name).get("chat_template"), name)
             for name in ("chat_template.json", "tokenizer_config.json")
         ),
         ChatTemplate(inner, "GGUF tokenizer.chat_template") if isinstance(inner, str) else None,
     ]
+
+
+def _of_files(evidence: Evidence) -> ChatTemplate | None:
+    """The file beside the tokenizer, with the named ones of a folder; transformers 5.19 reads both."""
+    jinja, files = evidence.text(JINJA), sorted(name for name in evidence.side_files if is_named_template(name))
+    names = tuple(PurePosixPath(name).stem for name in files)
+    if jinja is not None:
+        return ChatTemplate(jinja, JINJA, ("default", *names) if names else ())
+    if not files:
+        return None
+    first = files[names.index("default") if "default" in names else 0]
+    return ChatTemplate(evidence.text(first) or "", first, names)
 
 
 def _of(value: JsonValue, name: str) -> ChatTemplate | None:

@@ -1,6 +1,7 @@
 """tokenizer.json: the whole tokenizer as the `tokenizers` library writes it."""
 
 from collections import ChainMap
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
@@ -22,22 +23,36 @@ def read_fast(evidence: Evidence, present: tuple[str, ...]) -> TokenizerFacts:
         BrokenCheckpointError: it is not a JSON object.
     """
     document = tokenizer_document(evidence)
-    rows = rows_of(document.get("added_tokens"))
-    added = {str(row.get("content")): number for row in rows if isinstance(number := row.get("id"), int)}
+    rows = [_added(row) for row in rows_of(document.pop("added_tokens", None))]
+    added = {row.text: number for row in rows if isinstance(number := row.id, int)}
     vocabulary = _vocabulary(document)
     largest = max(max(vocabulary.values(), default=-1), max(added.values(), default=-1))
     ids = ChainMap(added, vocabulary)
     special = special_tokens(evidence, ids)
     taken = {token.text for token in special}
     special += tuple(
-        SpecialToken(role="additional", text=text, id=added[text])
+        SpecialToken(role="additional", text=row.text, id=added[row.text])
         for row in rows
-        if row.get("special") is True and (text := str(row.get("content"))) in added and text not in taken
+        if row.special and row.text in added and row.text not in taken
     )
     texts = {token.role: token.text for token in special}
     found = (*_split(document, rows), *_rewritten(evidence, document, texts))
     ends = edges(evidence.json(CONFIG), document, texts.get("bos"), texts.get("eos"))
     return TokenizerFacts(_kind(document), present, largest + 1, special, ids, FILE, found, ends)
+
+
+class _Added(NamedTuple):
+    """A row of `added_tokens`, without what nobody asks for."""
+
+    text: str
+    id: JsonValue
+    special: bool
+    normalized: bool
+
+
+def _added(row: Document) -> _Added:
+    text, number = str(row.get("content")), row.get("id")
+    return _Added(text, number, row.get("special") is True, row.get("normalized") is True)
 
 
 def _vocabulary(document: Document) -> dict[str, int]:
@@ -73,9 +88,9 @@ def _mentions(document: Document, word: str, *keys: str) -> bool:
     return False
 
 
-def _split(document: Document, rows: list[Document]) -> list[Finding]:
+def _split(document: Document, rows: list[_Added]) -> list[Finding]:
     """Special tokens that a normalizer which prepends a space changes before they are looked for."""
-    names = [str(row.get("content")) for row in rows if row.get("special") is True and row.get("normalized") is True]
+    names = [row.text for row in rows if row.special and row.normalized]
     if not names or not _mentions(document, "Prepend", "normalizer"):
         return []
     message = (

@@ -20,7 +20,7 @@ class LocalTarget:
 
     def files(self, facts: Facts) -> dict[str, str]:
         """The script, and the starter that works with every build of vLLM."""
-        return {SCRIPT: render(ServeScriptView(facts)), STARTER: LAUNCHER.read_text()}
+        return {SCRIPT: render(ServeScriptView(facts)), STARTER: LAUNCHER.read_text(encoding="utf-8")}
 
     def commands(self, facts: Facts) -> dict[str, str]:
         """AutoAdapter's own verbs, and the script beside them."""

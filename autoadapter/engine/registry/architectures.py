@@ -223,6 +223,15 @@ def first_serving(architecture: str, version: str) -> Row | None:
     return min(later, key=lambda row: release(row.since or "0"), default=None)
 
 
+def serving_version(architecture: str, version: str) -> str | None:
+    """Another release that generates text with an architecture that `version` does not: the next later, else the last.
+
+    None where no release is known to.
+    """
+    later = first_serving(architecture, version)
+    return later.since if later else registry_for(version).registry.served_until(architecture, version)
+
+
 def _stretches(name: str, tables: tuple[str, ...]) -> list[Row]:
     return [row for row in _table().rows if row.name == name and row.table in tables]
 

@@ -64,7 +64,7 @@ def save_tokenizer(request: dict) -> None:
 
 def main(request_path: str, result_path: str) -> None:
     """Convert as the request says and write what was made."""
-    request = json.loads(Path(request_path).read_text())
+    request = json.loads(Path(request_path).read_text(encoding="utf-8"))
     tell(0.05, "reading the checkpoint")
     model, info = load(request)
     tell(0.5, "checking every tensor")
@@ -79,7 +79,7 @@ def main(request_path: str, result_path: str) -> None:
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "unused": sorted(info.get("unexpected_keys", ())),
     }
-    Path(result_path).write_text(json.dumps(result))
+    Path(result_path).write_text(json.dumps(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -48,9 +48,9 @@ def likelihoods(folder: str, chosen: list[list[int]], request: dict, span: tuple
 
 def main(request_path: str, result_path: str) -> None:
     """Measure both checkpoints and write their token losses."""
-    request = json.loads(Path(request_path).read_text())
+    request = json.loads(Path(request_path).read_text(encoding="utf-8"))
     tokenizer = AutoTokenizer.from_pretrained(request["before"], trust_remote_code=request["trust_remote_code"])
-    ids = tokenizer(Path(request["text"]).read_text(), add_special_tokens=False).input_ids
+    ids = tokenizer(Path(request["text"]).read_text(encoding="utf-8"), add_special_tokens=False).input_ids
     chosen = windows(ids, request["windows"], request["window_tokens"])
     tell(0.05, "loading both checkpoints")
     result = {
@@ -58,7 +58,7 @@ def main(request_path: str, result_path: str) -> None:
         "before": likelihoods(request["before"], chosen, request, (0.05, 0.5)),
         "after": likelihoods(request["after"], chosen, request, (0.5, 1.0)),
     }
-    Path(result_path).write_text(json.dumps(result))
+    Path(result_path).write_text(json.dumps(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ def recipe(request: dict) -> QuantizationModifier | GPTQModifier:
 def texts(path: Path, tokenizer: AutoTokenizer) -> list[str]:
     """The calibration texts: `.jsonl` rows of `messages` (through the chat template) or `text`, else paragraphs."""
     if path.suffix != ".jsonl":
-        return [part for part in path.read_text().split("\n\n") if part.strip()]
-    rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+        return [part for part in path.read_text(encoding="utf-8").split("\n\n") if part.strip()]
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     return [render(row, tokenizer) for row in rows]
 
 
@@ -112,7 +112,7 @@ def watch(total: int) -> None:
 
 def main(request_path: str, result_path: str) -> None:
     """Quantize as the request says and write which modules were meant."""
-    request = json.loads(Path(request_path).read_text())
+    request = json.loads(Path(request_path).read_text(encoding="utf-8"))
     trust = {"trust_remote_code": request["trust_remote_code"]}
     tell(0.02, "loading the checkpoint")
     model = AutoModelForCausalLM.from_pretrained(request["source"], dtype=getattr(torch, request["dtype"]), **trust)
@@ -135,7 +135,7 @@ def main(request_path: str, result_path: str) -> None:
         "ignored": sorted(set(linear) - set(targets)),
         "calibration": facts,
     }
-    Path(result_path).write_text(json.dumps(result))
+    Path(result_path).write_text(json.dumps(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

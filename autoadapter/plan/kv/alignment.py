@@ -4,13 +4,13 @@ Source: vLLM 0.32 `platforms/interface.py` (`update_block_size_for_backend`, `_a
 `platforms/cpu.py`; 0.19 `model_executor/models/config.py` (`HybridAttentionMambaModelConfig`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autoadapter.artifacts import CacheEntry, ModelStructure
+from autoadapter.once import once_each
 from autoadapter.plan.kv.question import KvQuestion
 from autoadapter.plan.kv.spec import ceil_div
-from autoadapter.plan.kv.states import state_bytes
+from autoadapter.plan.kv.states import kinds_of_states, state_bytes
 from autoadapter.plan.kv.widths import attention_row, element_bytes
 
 DEFAULT_BLOCK = {"cuda": 16, "cpu": 128}
@@ -37,11 +37,13 @@ class Blocks:
     """Bytes that a state's page is padded to; None as it is."""
 
 
-def entries(structure: ModelStructure) -> Iterator[CacheEntry]:
-    """Cache entries, one for each kind of layer."""
-    return (entry for group in structure.groups if group.layers for entry in group.caches)
+@once_each
+def entries(structure: ModelStructure) -> tuple[CacheEntry, ...]:
+    """Cache entries of all layers, each once, in the order of the kinds of layers."""
+    return tuple(dict.fromkeys(entry for group in structure.groups if group.layers for entry in group.caches))
 
 
+@once_each
 def is_compressed(structure: ModelStructure) -> bool:
     """Whether several tokens share an entry, as in DeepSeek-V4."""
     return any(entry.tokens_per_entry > 1 for entry in entries(structure))
@@ -71,10 +73,11 @@ def default_block(structure: ModelStructure, question: KvQuestion) -> int:
     return DEFAULT_BLOCK[question.device]
 
 
+@once_each
 def settle_blocks(structure: ModelStructure, question: KvQuestion) -> Blocks:
     """Block sizes, after attention and states were made to share a page."""
     block, kernel = default_block(structure, question), KERNEL_BLOCK[question.device]
-    state = max((state_bytes(group.states, question) for group in structure.groups if group.layers), default=0)
+    state = max((state_bytes(states, question) for states in kinds_of_states(structure)), default=0)
     token = _token_bytes(structure, question)
     if not state or not token:
         return Blocks(block, kernel, None)

@@ -5,9 +5,11 @@ Source: vLLM 0.32 `model_executor/layers/attention/`, `layers/mamba/abstract.py`
 `v1/attention/backends/mla/sparse_swa.py`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from autoadapter.artifacts import CacheEntry, LayerGroup, ModelStructure
+from autoadapter.artifacts import CacheEntry, ModelStructure, StateEntry
+from autoadapter.once import once_each
 from autoadapter.plan.kv.alignment import COMPRESSED_BLOCK, Blocks, entries, is_compressed, rank_heads, settle_blocks
 from autoadapter.plan.kv.question import KvQuestion
 from autoadapter.plan.kv.spec import Kind, LayerCache, Spec
@@ -21,15 +23,31 @@ COMPRESSOR_BLOCKS = ((8, 4), (128, 8))
 """DeepSeek-V4's compressor states: window in tokens → tokens of a block."""
 
 
+class Keeper(NamedTuple):
+    """What a layer keeps."""
+
+    caches: tuple[CacheEntry, ...]
+    states: tuple[StateEntry, ...]
+
+
 def build_specs(structure: ModelStructure, question: KvQuestion) -> tuple[LayerCache, ...]:
     """Caches of all layers on one rank, in the order of the layers."""
     builder = _Builder(structure, question)
-    kinds = {layer: group for group in structure.groups for layer in group.layers}
-    return tuple(LayerCache(layer, spec) for layer in sorted(kinds) for spec in builder.layer(kinds[layer]))
+    made = {keeper: tuple(builder.specs(*keeper)) for keeper in dict.fromkeys(_keepers(structure).values())}
+    return tuple(LayerCache(layer, spec) for layer, keeper in _keepers(structure).items() for spec in made[keeper])
+
+
+@once_each
+def _keepers(structure: ModelStructure) -> Mapping[int, Keeper]:
+    """What each layer keeps, in the order of the layers; the same object where layers keep the same."""
+    same: dict[Keeper, Keeper] = {}
+    groups = [(group.layers, Keeper(group.caches, group.states)) for group in structure.groups]
+    kept = {layer: same.setdefault(keeper, keeper) for layers, keeper in groups for layer in layers}
+    return {layer: kept[layer] for layer in sorted(kept)}
 
 
 class _Builder:
-    """Specs of each kind of layer, made once."""
+    """What all layers share."""
 
     def __init__(self, structure: ModelStructure, question: KvQuestion) -> None:
         self._question = question
@@ -37,20 +55,14 @@ class _Builder:
         self._compressed = is_compressed(structure)
         self._word = cache_word(structure, question)
         self._mode = cache_mode(structure, question)
-        self._made: dict[int, tuple[Spec, ...]] = {}
 
-    def layer(self, group: LayerGroup) -> tuple[Spec, ...]:
-        """Specs of one layer of a group."""
-        if id(group) not in self._made:
-            self._made[id(group)] = tuple(self._specs(group))
-        return self._made[id(group)]
-
-    def _specs(self, group: LayerGroup) -> Iterator[Spec]:
-        leads = any(entry.kind == "indexer" for entry in group.caches)
-        for entry in group.caches:
+    def specs(self, caches: tuple[CacheEntry, ...], states: tuple[StateEntry, ...]) -> Iterator[Spec]:
+        """Specs of a layer that keeps these."""
+        leads = any(entry.kind == "indexer" for entry in caches)
+        for entry in caches:
             yield compressed(entry, self._question) if self._compressed else self._plain(entry, leads=leads)
-        if group.states:
-            yield self._state(group)
+        if states:
+            yield self._state(states)
 
     def _plain(self, entry: CacheEntry, *, leads: bool) -> Spec:
         if entry.kind in ("mla", "indexer"):
@@ -64,8 +76,8 @@ class _Builder:
         kind: Kind = "sliding_mla" if entry.window is not None else "mla"
         return Spec(kind, self._blocks.attention, row, identity, window=entry.window)
 
-    def _state(self, group: LayerGroup) -> Spec:
-        size, page = state_bytes(group.states, self._question), self._blocks.state_page
+    def _state(self, states: tuple[StateEntry, ...]) -> Spec:
+        size, page = state_bytes(states, self._question), self._blocks.state_page
         block = self._blocks.attention if self._mode == "align" else self._question.max_model_len
         return Spec("state", block, size, padded_bytes=max(size, page) if page else None)
 

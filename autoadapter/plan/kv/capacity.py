@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from autoadapter.artifacts import KvCapacity, ModelStructure
+from autoadapter.once import once_each
 from autoadapter.plan.kv.alignment import is_compressed, settle_blocks
 from autoadapter.plan.kv.build import build_specs
 from autoadapter.plan.kv.groups import group_caches
@@ -49,7 +50,7 @@ class KvLayout:
 
     @cached_property
     def _kinds(self) -> tuple[tuple[Spec, ...], ...]:
-        return tuple(group.specs() for group in self.groups)
+        return tuple(group.specs for group in self.groups)
 
     @cached_property
     def _reach(self) -> Reach:
@@ -116,21 +117,28 @@ def kv_layout(structure: ModelStructure, question: KvQuestion) -> KvLayout:
     Raises:
         KvRefusedError: vLLM would refuse these layers under these flags.
     """
-    groups = group_caches(
-        build_specs(structure, question),
-        question.rules,
-        hybrid_manager=question.hybrid_manager,
-        block_outermost=is_compressed(structure),
-    )
+    groups = _groups(structure, question)
     if question.decode_context_parallel > 1 and any(group.kinds & WINDOWS for group in groups):
         raise KvRefusedError(
             "vLLM has no decode context parallelism for layers with a sliding window.",
             hint="Leave out --decode-context-parallel-size",
         )
-    return KvLayout(structure, question, groups, _stage_bytes(structure, question, groups))
+    return KvLayout(structure, question, groups, _stage_bytes(structure, question))
 
 
-def _stage_bytes(structure: ModelStructure, question: KvQuestion, groups: Sequence[Group]) -> tuple[int, ...]:
+@once_each
+def _groups(structure: ModelStructure, question: KvQuestion) -> tuple[Group, ...]:
+    return group_caches(
+        build_specs(structure, question),
+        question.rules,
+        hybrid_manager=question.hybrid_manager,
+        block_outermost=is_compressed(structure),
+    )
+
+
+@once_each
+def _stage_bytes(structure: ModelStructure, question: KvQuestion) -> tuple[int, ...]:
+    groups = _groups(structure, question)
     spans = stages(structure.num_layers, question.pipeline_parallel)
     sizes = tuple(max((group.page_bytes(span) for group in groups), default=0) for span in spans)
     if any(sizes) and not all(sizes):

@@ -70,7 +70,7 @@ def _buckets(caches: Sequence[LayerCache]) -> list[Bucket]:
     found: list[list[LayerCache]] = []
     for cache in caches:
         for members in found:
-            if is_uniform([*(member.spec for member in members), cache.spec]):
+            if is_uniform([members[0].spec, cache.spec]):
                 members.append(cache)
                 break
         else:

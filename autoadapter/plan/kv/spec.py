@@ -4,6 +4,7 @@ Source: vLLM 0.32 `v1/kv_cache_interface.py`.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 Kind = Literal["full", "mla", "sliding", "sliding_mla", "chunked", "state"]
@@ -50,7 +51,7 @@ class Spec:
     padded_bytes: int | None = None
     """Size that a page was padded to."""
 
-    @property
+    @cached_property
     def page_bytes(self) -> int:
         """Bytes of one block of this cache."""
         if self.padded_bytes is not None:
@@ -77,7 +78,7 @@ class Spec:
         return ceil_div(ceil_div(reach.tokens, reach.context_parallel), self.block_size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LayerCache:
     """A spec and the decoder layer that it belongs to."""
 
@@ -101,6 +102,7 @@ class Group:
         """Kinds of its specs."""
         return frozenset(member.spec.kind for member in self.members)
 
+    @cached_property
     def specs(self) -> tuple[Spec, ...]:
         """Its different specs."""
         return tuple(dict.fromkeys(member.spec for member in self.members))

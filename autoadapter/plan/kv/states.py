@@ -6,6 +6,7 @@ Source: vLLM 0.32 `model_executor/layers/mamba/mamba_utils.py`.
 from collections.abc import Iterable
 
 from autoadapter.artifacts import ModelStructure, StateEntry
+from autoadapter.once import once_each
 from autoadapter.plan.kv.question import MODE_BLOCKS, KvQuestion
 from autoadapter.plan.kv.spec import Reach
 
@@ -14,11 +15,18 @@ CONVOLVED_TOKENS = 3
 STATE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
+@once_each
+def kinds_of_states(structure: ModelStructure) -> tuple[tuple[StateEntry, ...], ...]:
+    """What layers keep a request, each kind once; layers without a state are one of them."""
+    return tuple(dict.fromkeys(group.states for group in structure.groups if group.layers))
+
+
 def has_states(structure: ModelStructure) -> bool:
     """Whether some layer keeps a recurrent state."""
-    return any(group.states and group.layers for group in structure.groups)
+    return any(kinds_of_states(structure))
 
 
+@once_each
 def has_caches(structure: ModelStructure) -> bool:
     """Whether some layer keeps something of every token."""
     return any(group.caches and group.layers for group in structure.groups)

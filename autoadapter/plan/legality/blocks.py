@@ -8,6 +8,7 @@ merged matrices (QKV, gate and up) may end in a partial block: vLLM 0.25 to 0.33
 from typing import NamedTuple
 
 from autoadapter.artifacts import ModelProfile
+from autoadapter.once import once_each
 from autoadapter.plan.legality.layout import Refusal
 from autoadapter.plan.legality.sizes import ROW_PARALLEL, dense_width, is_latent, split_operators
 
@@ -49,6 +50,7 @@ def has_blocks(profile: ModelProfile) -> bool:
     return quantization.block_size is not None or quantization.method in SCALED_BLOCKS
 
 
+@once_each
 def quantized_shards(profile: ModelProfile, tensor: int) -> Refusal | None:
     """Inputs that no rank divides must hold whole groups, and so must shards of those that are divided."""
     group = group_of(profile)

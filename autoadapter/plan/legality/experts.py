@@ -3,6 +3,7 @@
 import math
 
 from autoadapter.artifacts import ModelProfile
+from autoadapter.once import once_each
 from autoadapter.plan.legality.blocks import group_of, has_blocks
 from autoadapter.plan.legality.layout import Layout, Refusal
 from autoadapter.plan.legality.versions import at_least
@@ -53,6 +54,7 @@ def _group(profile: ModelProfile) -> int | None:
     return min(group, SMALLEST_GROUP) if profile.quantization.method in HALVING else group
 
 
+@once_each
 def _expert_dtypes(profile: ModelProfile) -> set[str]:
     return {
         operator.dtype

@@ -1,6 +1,7 @@
 """The layouts that a plan chooses from."""
 
 from autoadapter.artifacts import ModelProfile
+from autoadapter.once import once_each
 from autoadapter.plan.legality.blocks import block_refusal
 from autoadapter.plan.legality.experts import expert_split_refusal
 from autoadapter.plan.legality.layout import Layout
@@ -10,6 +11,7 @@ MOST_TENSOR_PARALLEL = 16
 """Above that tensor parallelism is not planned: it would span machines."""
 
 
+@once_each
 def layouts(
     profile: ModelProfile, devices: int, replicas: int | None = None
 ) -> tuple[tuple[Layout, ...], dict[int, str]]:

@@ -1,10 +1,10 @@
 """Sizes that several rules look at."""
 
 import re
-from collections.abc import Iterator
 
 from autoadapter.artifacts import LayerGroup, ModelProfile
 from autoadapter.artifacts.model_structure import Operator
+from autoadapter.once import once_each
 
 VOCAB_PADDING = 64
 """Source: vLLM 0.32 `vocab_parallel_embedding.py` `DEFAULT_VOCAB_PADDING_SIZE`."""
@@ -48,17 +48,18 @@ def split_dimension(operator: Operator) -> int:
     return operator.outputs // parts if parts else 0
 
 
-def split_operators(profile: ModelProfile) -> Iterator[tuple[LayerGroup, Operator]]:
+@once_each
+def split_operators(profile: ModelProfile) -> tuple[tuple[LayerGroup, Operator], ...]:
     """Operators that tensor parallelism divides, with the layers that have them; each name and shape once."""
-    seen: set[tuple[str, int, int]] = set()
+    found: dict[tuple[str, int, int], tuple[LayerGroup, Operator]] = {}
     for group in profile.structure.groups:
         for operator in group.operators:
-            key = (operator.name, operator.inputs, operator.outputs)
-            if operator.split == "split" and key not in seen:
-                seen.add(key)
-                yield group, operator
+            if operator.split == "split":
+                found.setdefault((operator.name, operator.inputs, operator.outputs), (group, operator))
+    return tuple(found.values())
 
 
+@once_each
 def kv_heads(profile: ModelProfile) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Key/value heads and the layers that have them, every distinct count; MLA and indexers have none."""
     found: dict[int, list[int]] = {}
@@ -71,6 +72,7 @@ def kv_heads(profile: ModelProfile) -> tuple[tuple[int, tuple[int, ...]], ...]:
     return tuple((heads, tuple(sorted(set(layers)))) for heads, layers in sorted(found.items()) if heads)
 
 
+@once_each
 def query_heads(profile: ModelProfile) -> tuple[int, ...]:
     """Attention heads, every distinct count of the model and of its layers."""
     found = {profile.attention.num_attention_heads}

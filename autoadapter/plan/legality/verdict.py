@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from autoadapter.artifacts import ModelProfile
+from autoadapter.once import once_each
 from autoadapter.plan.legality import experts, heads, pipeline, states, widths
 from autoadapter.plan.legality.blocks import quantized_shards
 from autoadapter.plan.legality.layout import Layout, Refusal
@@ -48,6 +49,7 @@ def tensor_refusal(profile: ModelProfile, tensor: int) -> str | None:
     return refusal.reason if refusal else None
 
 
+@once_each
 def _first(profile: ModelProfile, tensor: int) -> Refusal | None:
     if tensor == 1:
         return None

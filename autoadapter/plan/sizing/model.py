@@ -28,9 +28,11 @@ def size_model(profile: ModelProfile, request: SizingRequest) -> Sizing:
         request: hardware, version, context.
 
     Returns:
-        Legal layouts first, each with its account; then the refused ones, each with the reason.
+        Legal layouts first, each with its account; then the refused ones, each with the reason. None where no layer is
+        known: nothing can be counted then.
     """
-    layouts = tuple(account(profile, request, verdict) for verdict in all_layouts(profile, request.hardware.count))
+    verdicts = all_layouts(profile, request.hardware.count) if profile.structure.groups else ()
+    layouts = tuple(account(profile, request, verdict) for verdict in verdicts)
     sizing = _sizing(profile, request, layouts)
     return sizing.model_copy(
         update={
@@ -42,7 +44,7 @@ def size_model(profile: ModelProfile, request: SizingRequest) -> Sizing:
 
 def common_hardware(profile: ModelProfile, request: SizingRequest) -> Iterator[Sizing]:
     """The catalogue's common GPUs, each in the smallest number that serves the context, else eight."""
-    for name in COMMON:
+    for name in COMMON if profile.structure.groups else ():
         offers = [parse_hardware(f"{name}:{count}") for count in COUNTS[:4]]
         chosen = next((offer for offer in offers if _serves(profile, _on(request, offer))), offers[-1])
         yield _brief(profile, _on(request, chosen))
@@ -50,6 +52,8 @@ def common_hardware(profile: ModelProfile, request: SizingRequest) -> Iterator[S
 
 def smallest_hardware(profile: ModelProfile, request: SizingRequest) -> str | None:
     """The least memory of the catalogue that serves one request of the context by tensor parallelism alone."""
+    if not profile.structure.groups:
+        return None
     offers = [parse_hardware(f"{gpu.name}:{count}") for gpu in gpus() if gpu.is_served for count in COUNTS]
     bound = profile.structure.served_bytes
     for offer in sorted(offers, key=lambda offer: (offer.memory_bytes * offer.count, offer.count)):
@@ -70,7 +74,7 @@ def _brief(profile: ModelProfile, request: SizingRequest) -> Sizing:
 
 def _sizing(profile: ModelProfile, request: SizingRequest, layouts: Sequence[LayoutSizing]) -> Sizing:
     """The layouts with what the first one that serves means for the device."""
-    shown = next((_layout(row) for row in layouts if row.fits), _layout(layouts[0]))
+    shown = next((_layout(row) for row in (*(row for row in layouts if row.fits), *layouts)), Layout())
     return Sizing(
         tool_version=autoadapter.__version__,
         profile_digest=profile.digest(),
@@ -114,7 +118,7 @@ def _findings(profile: ModelProfile, request: SizingRequest, layouts: tuple[Layo
     question = Case(profile, request, Layout()).question
     for note in kv_notes(profile.structure, question):
         yield Finding(code="sizing.cache", level=Level.INFO, message=note, source="plan/kv")
-    if not any(row.fits for row in layouts):
+    if layouts and not any(row.fits for row in layouts):
         first = next((row.reason for row in layouts if row.legal), None) or "no layout is legal"
         message = f"{profile.ref.name} does not serve its context on {request.hardware.text}: {first}."
         yield Finding(code="sizing.does-not-fit", level=Level.WARNING, message=message, source="plan/sizing.py")

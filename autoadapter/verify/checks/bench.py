@@ -143,7 +143,7 @@ def run_bench(context: CheckContext, arguments: list[str]) -> dict[str, Any]:
         except subprocess.TimeoutExpired:
             raise EngineError(f"vllm bench serve took longer than {TIMEOUT_SECONDS:.0f} s.", log=log) from None
     if code == 0 and result.is_file():
-        figures: dict[str, Any] = json.loads(result.read_text())
+        figures: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
         return figures
     part = absent_part(log)
     if part:
@@ -153,5 +153,5 @@ def run_bench(context: CheckContext, arguments: list[str]) -> dict[str, Any]:
 
 def absent_part(log: Path) -> str | None:
     """The package that the client's log says is missing, None when it says nothing of the kind."""
-    match = _ABSENT.search(log.read_text(errors="replace"))
+    match = _ABSENT.search(log.read_text(errors="replace", encoding="utf-8"))
     return (match[1] or match[2]) if match else None

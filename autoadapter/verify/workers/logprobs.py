@@ -30,7 +30,7 @@ def load(folder: str, dtype: str, trust_remote_code: bool) -> torch.nn.Module:
             folder, trust_remote_code=trust_remote_code, **options
         )
     except ValueError:
-        name = json.loads((Path(folder) / "config.json").read_text())["architectures"][0]
+        name = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))["architectures"][0]
         if not hasattr(transformers, name):
             raise
         model = getattr(transformers, name).from_pretrained(folder, **options)
@@ -66,11 +66,11 @@ def run_dtype(request: dict, dtype: str) -> dict:
 
 def main(request_file: str, result_file: str) -> None:
     """Read the request, write the result."""
-    request = json.loads(Path(request_file).read_text())
+    request = json.loads(Path(request_file).read_text(encoding="utf-8"))
     results: dict = {}
     for dtype in dict.fromkeys(item["dtype"] for item in request["passes"]):
         results |= run_dtype(request, dtype)
-    Path(result_file).write_text(json.dumps(results))
+    Path(result_file).write_text(json.dumps(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

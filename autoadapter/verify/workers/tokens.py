@@ -38,7 +38,7 @@ def render(tokenizer: object, messages: list) -> dict | None:
 
 def main(request_file: str, result_file: str) -> None:
     """Read the request, write the result."""
-    request = json.loads(Path(request_file).read_text())
+    request = json.loads(Path(request_file).read_text(encoding="utf-8"))
     folder = request["model"]
     trust = request["trust_remote_code"]
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trust)
@@ -55,7 +55,7 @@ def main(request_file: str, result_file: str) -> None:
         "bos": tokenizer.bos_token_id,
         "stop": stop_ids(folder, tokenizer),
     }
-    Path(result_file).write_text(json.dumps(result))
+    Path(result_file).write_text(json.dumps(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -152,6 +152,7 @@ GEMMA4_26B: Json = {
     "model_type": "gemma4", "architectures": ["Gemma4ForConditionalGeneration"], "vision_soft_tokens_per_image": 280,
     "text_config": {
         "model_type": "gemma4_text", "hidden_size": 2816, "num_hidden_layers": 30, "num_attention_heads": 16,
+        "hidden_size_per_layer_input": 0,
         "num_key_value_heads": 8, "head_dim": 256, "global_head_dim": 512, "num_global_key_value_heads": 2,
         "attention_k_eq_v": True, "enable_moe_block": True, "intermediate_size": 2112, "moe_intermediate_size": 704,
         "num_experts": 128, "top_k_experts": 8, "vocab_size": 262144, "sliding_window": 1024,

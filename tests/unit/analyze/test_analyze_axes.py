@@ -106,7 +106,7 @@ HEADS: list[tuple[str, dict[str, JsonValue], tuple[str, int, int, int, int]]] = 
     (
         "llm_config wins over the wrapper",
         {
-            "model_type": "internvl",
+            "model_type": "internvl_chat",
             "hidden_size": 1,
             "llm_config": {"hidden_size": 2048, "num_hidden_layers": 24, "num_attention_heads": 16},
         },

@@ -194,3 +194,13 @@ def test_whole_composite(tmp_path: Path) -> None:
     shapes = tensors() | {"visual.blocks.0.attn.qkv.weight": (8, 8)}
     found = profile(tmp_path / "m", {**COMPOSITE, "vision_config": {"hidden_size": 8}}, shapes)
     assert not told(found, "model.no-encoder-config") and not told(found, "model.text-only")
+
+
+@pytest.mark.parametrize("with_tensors", [True, False])
+def test_fused_projections_from_tensors_and_from_the_family(tmp_path: Path, with_tensors: bool) -> None:
+    shapes = {name: (128, 64) for name in ("self_attn.qkv_proj", "mlp.gate_up_proj")}
+    stored = {f"model.layers.0.{name}.weight": shape for name, shape in shapes.items()} if with_tensors else None
+    (finding,) = told(profile(tmp_path / "m", {"model_type": "phi3"}, stored), "weights.fused")
+    assert "qkv_proj, gate_up_proj" in finding.message
+    assert "as LoRA targets" in (finding.hint or "")
+    assert not told(profile(tmp_path / "other", {}, None), "weights.fused")

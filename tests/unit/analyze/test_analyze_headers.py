@@ -12,6 +12,7 @@ from autoadapter.analyze.headers.pickle_machine import PickleMachine
 from autoadapter.analyze.headers.pytorch import read_pytorch
 from autoadapter.analyze.headers.safetensors import read_safetensors
 from autoadapter.analyze.sources.byte_source import BytesSource
+from autoadapter.analyze.text import ESCAPED_SURROGATE, load_json
 from autoadapter.errors import BrokenCheckpointError
 from tests.unit.analyze.analyze_files import (
     LLAMA_SHAPES,
@@ -193,3 +194,59 @@ def test_any_program_of_opcodes_ends(program: list[bytes]) -> None:
         PickleMachine("file").run(b"".join(program))
     except BrokenCheckpointError:
         pass
+
+
+LIKE = {"dtype": "U8", "shape": [1, 2], "data_offsets": [0, 2]}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {**LIKE, "shape": [True, 2], "data_offsets": [2, 4]},
+        {**LIKE, "shape": [1, 2.0], "data_offsets": [2, 4]},
+        {**LIKE, "data_offsets": [2.0, 4]},
+        {**LIKE, "shape": "12", "data_offsets": [2, 4]},
+        {**LIKE, "shape": {"1": 2}, "data_offsets": [2, 4]},
+        {**LIKE, "dtype": ["U8"], "data_offsets": [2, 4]},
+        {**LIKE, "data_offsets": [2, 4, 6]},
+    ],
+)
+def test_what_only_equals_a_sound_tensor_is_refused(row: object) -> None:
+    """A tensor like one that was checked is not checked again, and 1 equals True and 1.0."""
+    with pytest.raises(BrokenCheckpointError, match=r"tensor 'b' has no valid dtype, shape and data_offsets"):
+        read_safetensors(source(with_header({"a": LIKE, "b": row}, bytes(4))), "f")
+
+
+def test_offsets_that_are_truth_values_are_refused() -> None:
+    row = {"dtype": "U8", "shape": [1], "data_offsets": [False, True]}
+    with pytest.raises(BrokenCheckpointError, match="no valid dtype, shape and data_offsets"):
+        read_safetensors(source(with_header({"a": row}, bytes(1))), "f")
+
+
+def test_tensors_may_stand_in_any_order() -> None:
+    header = {"b": {**LIKE, "data_offsets": [2, 4]}, "__metadata__": {"true": "1.0"}, "a": LIKE}
+    assert [info.name for info in read_safetensors(source(with_header(header, bytes(4))), "f")] == ["a", "b"]
+
+
+DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(DOCUMENTS, st.booleans(), st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=2))
+@settings(max_examples=400, deadline=None, derandomize=True)
+def test_the_fast_parser_reads_what_json_reads(document: object, escape: bool, faults: list[tuple[int, int]]) -> None:
+    data = bytearray(json.dumps(document, ensure_ascii=escape).encode("utf-8", errors="replace"))
+    for place, byte in faults:
+        data[place % len(data)] = byte
+    try:
+        expected = json.loads(bytes(data).decode("utf-8"))
+    except (ValueError, RecursionError):
+        with pytest.raises(BrokenCheckpointError):
+            load_json(bytes(data), "f")
+        return
+    if json.detect_encoding(data) != "utf-8" or ESCAPED_SURROGATE.search(data):
+        return
+    assert repr(load_json(bytes(data), "f")) == repr(expected)

@@ -165,3 +165,29 @@ def test_shorter_file_than_listed(hub: HubServer) -> None:
     hub.wire["/config.json"] = lambda: iter([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"])
     with pytest.raises(BrokenCheckpointError, match=r"owner/tiny/config.json: the Hub sent 2 bytes and lists \d+\."):
         profile()
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize("size", [-1, "12", 1.5, True, [], {}])
+def test_a_size_that_is_none_is_the_listings_fault(
+    hub: HubServer, monkeypatch: pytest.MonkeyPatch, name: str, size: object
+) -> None:
+    document = json.loads(hub.listing())
+    for row in document["siblings"]:
+        if row["rfilename"] == name:
+            row["size"] = size
+    monkeypatch.setattr(hub, "listing", lambda: json.dumps(document).encode())
+    with pytest.raises(UserError) as caught:
+        profile()
+    assert not isinstance(caught.value, BrokenCheckpointError)
+    word = f"with the size {json.dumps(size)}, which is no number of bytes."
+    assert str(caught.value) == f"{hub.url} lists owner/tiny/{name} {word}"
+
+
+def test_weights_without_a_listed_size(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = json.loads(hub.listing())
+    for row in document["siblings"]:
+        row.pop("size")
+    monkeypatch.setattr(hub, "listing", lambda: json.dumps(document).encode())
+    with pytest.raises(UserError, match=r"lists owner/tiny/model.safetensors with no size\.$"):
+        profile()

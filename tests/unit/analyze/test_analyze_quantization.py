@@ -184,6 +184,12 @@ def test_what_vllm_would_not_read(tmp_path: Path, _: str, file: dict[str, Any], 
     assert quantization_codes(found) == {code} and told(found, code)[0].level is Level.BLOCKER
 
 
+@pytest.mark.parametrize("name", ["FP8", "FP8_PB_WO", "NVFP4", "MIXED_PRECISION", "W4A8_AWQ"])
+def test_what_modelopt_itself_wrote_is_never_called_unread(tmp_path: Path, name: str) -> None:
+    file = {"producer": {"name": "modelopt", "version": "0.33.0"}, "quantization": {"quant_algo": name}}
+    assert "quantization.unread" not in quantization_codes(profile(tmp_path / "m", None, file))
+
+
 def test_mixed_precision_without_layers(tmp_path: Path) -> None:
     config = {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}
     assert quantization_codes(profile(tmp_path / "a", config, None)) == {"quantization.no-layers"}
@@ -205,6 +211,23 @@ def test_excluded_head_that_is_quantized(tmp_path: Path) -> None:
     assert "lm_head.input_scale, lm_head.weight_scale, lm_head.weight_scale_2 are stored" in finding.message
 
 
+PACKED = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": True}
+
+
+def test_excluded_by_a_regular_expression(tmp_path: Path) -> None:
+    config = {
+        "quant_method": "compressed-tensors",
+        "format": "pack-quantized",
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": PACKED}},
+        "ignore": ["re:.*lm_head", "re:(?=x).*"],
+    }
+    found = profile(tmp_path / "m", config, None, {"lm_head.weight_packed": (10, 1), "lm_head.weight_scale": (10, 1)})
+    (finding,) = told(found, "quantization.excluded")
+    assert "lm_head.weight_packed, lm_head.weight_scale are stored" in finding.message
+    (note,) = told(found, "quantization.patterns-unread")
+    assert note.level is Level.INFO and "(?=x)" in note.message
+
+
 PATTERNS = [
     (("lm_head",), {"lm_head"}),
     (("model.layers.0*",), {"model.layers.0.mlp.gate_proj"}),
@@ -213,6 +236,11 @@ PATTERNS = [
     (("gate",), {"model.layers.1.mlp.gate"}),
     (("*.mlp.*",), {"model.layers.0.mlp.gate_proj", "model.layers.1.mlp.gate", "model.layers.1.mlp.experts.0.up_proj"}),
     (("re:(a+)+$",), set()),
+    (("re:.*lm_head",), {"lm_head"}),
+    (("re:head",), set()),
+    ((r"re:model\.layers\.\d+\.mlp\.gate$",), {"model.layers.1.mlp.gate"}),
+    ((r"re:.*\.(gate|up)_proj",), {"model.layers.0.mlp.gate_proj", "model.layers.1.mlp.experts.0.up_proj"}),
+    ((r"re:(?!.*gate).*",), set()),
     (("model.layers.2",), set()),
 ]
 

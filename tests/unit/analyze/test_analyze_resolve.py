@@ -55,6 +55,34 @@ def test_path_that_does_not_exist(text: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("SmolLM2-135M-Instuct", "./SmolLM2-135M-Instruct"),
+        ("./smollm2-135m-instruct/", "./SmolLM2-135M-Instruct"),
+        ("models/SmolLM-1.gguf", "./models/SmolLM2.gguf"),
+        ("HuggingFaceTB/SmolLM2-135M-Instruct-", "./SmolLM2-135M-Instruct"),
+        ("models/readme.md", None),
+        ("quite-another", None),
+    ],
+)
+def test_a_name_close_to_one_that_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, meant: str | None
+) -> None:
+    (tmp_path / "SmolLM2-135M-Instruct").mkdir()
+    (tmp_path / "models").mkdir()
+    for name in ("SmolLM2.gguf", "README.md"):
+        (tmp_path / "models" / name).write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    with pytest.raises(UserError) as caught:
+        resolve_model(text)
+    hint = caught.value.hint or ""
+    assert hint.startswith(f"Did you mean {meant}? ") if meant else "Did you mean" not in hint
+    assert len(hint.removeprefix(f"Did you mean {meant}? ")) > 10
+
+
 def test_revision_of_a_local_model(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m")
     with pytest.raises(UserError) as caught:

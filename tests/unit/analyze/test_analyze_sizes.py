@@ -35,7 +35,7 @@ IMPOSSIBLE: list[tuple[str, JsonValue]] = [
     ("num_attention_heads", 2**62),
     ("num_key_value_heads", 0),
     ("num_key_value_heads", [2, -4]),
-    ("head_dim", 0),
+    ("head_dim", 2**20),
     ("vocab_size", 0),
     ("vocab_size", -1),
     ("vocab_size", 2**62),

@@ -1,5 +1,6 @@
 """The verdict: which route, why, and why not the earlier ones."""
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,7 @@ from pydantic import JsonValue
 from autoadapter.analyze import analyze, resolve_model
 from autoadapter.artifacts import ModelProfile, Route
 from autoadapter.engine.registry import aliases, backend_signals, registry_for
-from tests.unit.analyze.analyze_files import gguf_llama, safetensors_bytes, write_model
+from tests.unit.analyze.analyze_files import LLAMA_SHAPES, gguf_llama, safetensors_bytes, torch_bytes, write_model
 
 
 @pytest.fixture
@@ -51,7 +52,10 @@ def test_native(profile: Verdicts, name: str) -> None:
 def test_files_that_are_ready(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(gguf_llama())
     found = analyze(resolve_model(str(tmp_path / "m.gguf")), vllm_version="0.32.0", platform="cuda")
-    assert found.verdict.reason == "vLLM 0.32.0 serves LlamaForCausalLM with a model class of its own."
+    assert found.verdict.reason == (
+        "vLLM 0.32.0 serves LlamaForCausalLM with a model class of its own. "
+        "It is served after `autoadapter optimize` has converted the GGUF weights to safetensors."
+    )
 
 
 def test_transformers_backend_by_registry(profile: Verdicts) -> None:
@@ -110,8 +114,13 @@ def test_absent_architecture(profile: Verdicts) -> None:
 @pytest.mark.parametrize("name", ["BertModel", "XLMRobertaForSequenceClassification", "RobertaForMaskedLM"])
 def test_models_that_do_not_generate(profile: Verdicts, name: str) -> None:
     verdict = profile(name).verdict
-    assert (verdict.outcome, verdict.route) == ("will_not_start", Route.UNSUPPORTED)
-    assert verdict.reason.startswith(f"{name} does not generate text")
+    assert (verdict.outcome, verdict.route) == ("not_generative", Route.UNSUPPORTED)
+    assert verdict.is_refused
+    assert verdict.reason.startswith(f"AutoAdapter serves models that generate text; {name} encodes")
+    pools = name in registry_for("0.32.0").registry.pooling
+    assert ("vLLM 0.32.0 serves it as a pooling model" in verdict.reason) is pools
+    assert ("--runner pooling" in (verdict.hint or "")) is pools
+    assert verdict.hint
 
 
 def test_encoder_decoder(profile: Verdicts) -> None:
@@ -128,8 +137,58 @@ def test_no_architectures(profile: Verdicts) -> None:
     assert found.verdict.outcome == "will_not_start"
     assert found.verdict.reason == (
         "config.json names no architectures (its language model: DeepseekV2ForCausalLM); "
-        "vLLM cannot tell what to load without --hf-overrides."
+        "vLLM cannot tell what to load without --hf-overrides. "
+        "Nor does it state layers or heads: it is no whole config."
     )
+
+
+def test_a_config_that_says_its_type_alone(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    verdict = analyze(resolve_model(str(tmp_path)), vllm_version="0.32.0", platform="cuda").verdict
+    assert verdict.outcome == "will_not_start"
+    assert verdict.reason.startswith("config.json names no architectures; vLLM cannot tell what to load")
+    assert verdict.reason.endswith("it is no whole config.")
+    assert (verdict.hint or "").startswith("Take the whole config.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "hint"),
+    [
+        ("BambaForCausalLM", "0.32.0", "--vllm-version 0.23.0"),
+        ("NobodyKnowsForCausalLM", "0.32.0", "No known release of vLLM serves it"),
+    ],
+)
+def test_what_to_do_when_it_does_not_start(profile: Verdicts, name: str, version: str, hint: str) -> None:
+    verdict = profile(name, version=version).verdict
+    assert verdict.outcome == "will_not_start"
+    assert hint in (verdict.hint or "")
+    if "--vllm-version" in hint:
+        words = shlex.split(verdict.hint or "")
+        assert words[:3] == ["autoadapter", "analyze", str(profile.folder)]
+        assert profile(name, version=words[-1]).verdict.outcome == "will_start"
+
+
+@pytest.mark.parametrize("version", ["0.10.0", "0.24.0"])
+def test_no_promise_for_a_release_that_no_table_knows(profile: Verdicts, version: str) -> None:
+    verdict = profile("LlamaForCausalLM", version=version).verdict
+    assert (verdict.outcome, verdict.route, verdict.version_unknown) == ("unprovable_here", Route.NATIVE, True)
+    assert verdict.reason.startswith(f"vLLM {version} is older than every release that AutoAdapter knows (0.25.0")
+    assert (verdict.hint or "").endswith("--vllm-version 0.25.0")
+    assert not profile("LlamaForCausalLM", version="0.25.0").verdict.version_unknown
+
+
+def test_a_cpu_gap_is_not_blamed_on_the_version(profile: Verdicts) -> None:
+    verdict = profile("LlamaForCausalLM", "cpu", {"head_dim": 72}, "0.10.0").verdict
+    assert (verdict.outcome, verdict.version_unknown) == ("unprovable_here", False)
+
+
+def test_bin_weights_are_converted_before_they_are_served(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m", {})
+    for path in folder.glob("*.safetensors"):
+        path.unlink()
+    (folder / "pytorch_model.bin").write_bytes(torch_bytes(LLAMA_SHAPES))
+    verdict = analyze(resolve_model(str(folder)), vllm_version="0.32.0", platform="cuda").verdict
+    assert "`autoadapter optimize` has converted the .bin weights to safetensors." in verdict.reason
 
 
 GAPS: list[tuple[str, dict[str, JsonValue], str]] = [
@@ -211,3 +270,82 @@ def test_registry_data_is_whole() -> None:
         assert alias.served_as in served and alias.architecture not in served
     named = {name for signal in backend_signals() for name in signal.when.architectures}
     assert {"LlamaForCausalLM", "DogeForCausalLM", "BertLMHeadModel"} <= named
+
+
+NO_NAME: dict[str, JsonValue] = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "outcome", "reason", "family"),
+    [
+        ("llama", "will_start", "vLLM fills in LlamaModel", "LlamaForCausalLM"),
+        ("mistral", "will_start", "vLLM fills in MistralModel", "MistralForCausalLM"),
+        ("qwen3", "not_generative", "vLLM fills in Qwen3Model", "Qwen3ForCausalLM"),
+        ("phi3", "not_generative", "serves it as a pooling model that writes no text", "Phi3ForCausalLM"),
+        ("gpt2", "not_generative", "vLLM fills in GPT2Model", "GPT2LMHeadModel"),
+        ("deepseek_vl_v2", "will_not_start", "names no architectures", "DeepseekVLV2ForCausalLM"),
+    ],
+)
+def test_the_class_that_vllm_fills_in(
+    profile: Verdicts, model_type: str, outcome: str, reason: str, family: str
+) -> None:
+    verdict = profile(None, config={**NO_NAME, "model_type": model_type}).verdict
+    assert verdict.outcome == outcome
+    assert reason in verdict.reason
+    words = shlex.split(verdict.hint or "")
+    assert words[:2] == ["vllm", "serve"]
+    assert words[-2:] == ["--hf-overrides", f'{{"architectures": ["{family}"]}}']
+
+
+def test_never_the_inner_language_model(profile: Verdicts) -> None:
+    inner: JsonValue = {**NO_NAME, "architectures": ["DeepseekV2ForCausalLM"], "model_type": "deepseek_v2"}
+    verdict = profile(None, config={"model_type": "deepseek_vl_v2", "language_config": inner}).verdict
+    assert "(its language model: DeepseekV2ForCausalLM)" in verdict.reason
+    assert '["DeepseekVLV2ForCausalLM"]' in (verdict.hint or "")
+
+
+def test_a_family_that_nobody_knows(profile: Verdicts) -> None:
+    verdict = profile(None, config={**NO_NAME, "model_type": "whatever"}).verdict
+    assert verdict.outcome == "will_not_start"
+    assert (verdict.hint or "").startswith("Take the whole config.json")
+
+
+@pytest.mark.parametrize(
+    ("names", "outcome", "taken"),
+    [
+        (["FooForCausalLM", "LlamaForCausalLM"], "will_start", "vLLM takes LlamaForCausalLM"),
+        (["LlamaForCausalLM", "FooForCausalLM"], "will_start", "serves LlamaForCausalLM"),
+        (["FooModel", "LlamaForCausalLM"], "not_generative", "FooModel encodes"),
+        (["LlamaForSequenceClassification", "LlamaForCausalLM"], "not_generative", "LlamaForSequenceClassification"),
+        (["FooForCausalLM", "BarForCausalLM"], "will_not_start", "FooForCausalLM is not in the registry"),
+        (["Qwen3LMHeadModel"], "will_start", "vLLM takes Qwen3ForCausalLM"),
+    ],
+)
+def test_several_architectures(profile: Verdicts, names: list[JsonValue], outcome: str, taken: str) -> None:
+    verdict = profile("", config={"architectures": names}).verdict
+    assert verdict.outcome == outcome
+    assert taken in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("WhisperForConditionalGeneration", {"model_type": "whisper"}),
+        ("WhisperForConditionalGeneration", {"is_encoder_decoder": True}),
+        ("CohereAsrForConditionalGeneration", {"model_type": "cohere_asr"}),
+        ("FunASRForConditionalGeneration", {}),
+    ],
+)
+def test_speech_is_not_planned(profile: Verdicts, name: str, config: dict[str, JsonValue]) -> None:
+    verdict = profile(name, config=config).verdict
+    assert verdict.outcome == "not_generative"
+    assert "serves it for transcription" in verdict.reason
+    assert "AutoAdapter plans decoders that generate text" in verdict.reason
+
+
+def test_an_encoder_decoder_whose_file_leaves_it_out(profile: Verdicts) -> None:
+    verdict = profile("T5ForConditionalGeneration", config={"model_type": "t5"}).verdict
+    assert (verdict.outcome, verdict.reason.startswith("T5ForConditionalGeneration is an encoder-decoder")) == (
+        "will_not_start",
+        True,
+    )

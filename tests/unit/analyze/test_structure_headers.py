@@ -1,6 +1,5 @@
 """Weights from tensor headers: every byte has a place, and the places add up to what is served."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -241,8 +240,6 @@ def test_a_hundred_thousand_tensors(tmp_path: Path) -> None:
                 tensors[f"{at}weight_scale_inv"] = TensorInfo(f"{at}weight_scale_inv", "F32", (16, 56), 3584, "f")
     checkpoint = Checkpoint("safetensors", tensors, ())
     assert checkpoint.kinds
-    begin = time.perf_counter()
     found = measure(checkpoint, Serving(quantized=True, tied=False, layers=60))
-    assert time.perf_counter() - begin < 1.0
     assert len(tensors) == 92_160
     assert found.layers[59].shares == {"experts": 256 * 3 * (2048 * 7168 + 3584)}

@@ -36,7 +36,7 @@ def test_the_profile_tells_of_the_recipe(folder: Path) -> None:
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no folder of recipes"):
+    with pytest.raises(UserError, match="does not exist; a folder of recipes is needed"):
         Options(recipes=tmp_path / "absent").recipe_of(ModelRef(kind=ModelKind.HUB, location="acme/M"))
 
 

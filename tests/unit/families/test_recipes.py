@@ -199,5 +199,5 @@ def test_files_that_hold_no_recipe(tmp_path: Path, text: str) -> None:
 
 
 def test_no_such_folder(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no folder of recipes"):
+    with pytest.raises(UserError, match="does not exist; a folder of recipes is needed"):
         load_recipes(tmp_path / "absent")

@@ -57,7 +57,7 @@ def test_cpu_is_this_machine() -> None:
         (
             "h2000",
             "Unknown hardware 'h2000'. Did you mean h200?",
-            f"Known: {NAMES}; a count follows a colon: h200:8",
+            f"autoadapter COMMAND … --hardware h200   (known: {NAMES}; a count follows a colon: h200:8)",
         ),
         ("zx81", "Unknown hardware 'zx81'.", f"Known: {NAMES}; a count follows a colon: h200:8"),
         ("h200:0", "0 devices in --hardware 'h200:0' make no sense.", "Example: --hardware h200:8"),

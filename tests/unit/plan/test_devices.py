@@ -7,7 +7,7 @@ from autoadapter.artifacts import DeviceFact, ModelProfile
 from autoadapter.artifacts.model_profile import QuantizationTraits
 from autoadapter.artifacts.model_structure import CacheEntry
 from autoadapter.engine.kernels import kernel_row, kernels
-from autoadapter.plan.devices import device_facts
+from autoadapter.plan.devices import device_facts, stop_reason
 from autoadapter.plan.legality import Layout
 from tests.unit.plan.sketches import CPU, gpu, llama_8b, mla_16b, qwen3_30b
 
@@ -50,7 +50,6 @@ def quantized(
         (quantized("mxfp4", 4, 32), "t4", False, "no MXFP4 kernel"),
         (quantized("mxfp4", 4, 32), "h100", True, "Triton"),
         (quantized("bitsandbytes", 4), "h100", False, "vLLM 0.32.0 no longer serves bitsandbytes: 0.27.1 was the last"),
-        (quantized("gguf", 4), "h100", False, "no longer serves GGUF"),
     ],
 )
 def test_kernels_of_quantized_checkpoints(model: ModelProfile, name: str, good: bool, words: str) -> None:
@@ -58,6 +57,34 @@ def test_kernels_of_quantized_checkpoints(model: ModelProfile, name: str, good: 
     assert words in fact.text
     assert fact.good == good
     assert "vLLM" in fact.source
+
+
+STOPS = [
+    (quantized("awq", 4, 128), "v100", True),
+    (quantized("mxfp4", 4, 32), "t4", True),
+    (quantized("fp8", 8), "v100", True),
+    (quantized("compressed-tensors", 8, stored="I8"), "b200", True),
+    (quantized("bitsandbytes", 4), "h100", True),
+    (quantized("fp8", 8), "a100", False),
+    (quantized("gptq", 4, 128), "t4", False),
+    (quantized("mxfp4", 4, 32), "a100", False),
+]
+
+
+@pytest.mark.parametrize(("model", "name", "stops"), STOPS)
+def test_a_scheme_without_any_kernel_stops_and_a_slower_one_does_not(
+    model: ModelProfile, name: str, stops: bool
+) -> None:
+    (fact,) = facts(model, name)["scheme"]
+    assert fact.stops is stops
+    assert (stop_reason(model, gpu(name)) is not None) is stops
+
+
+def test_gguf_has_no_kernel_since_optimize_converts_it() -> None:
+    model = quantized("gguf", 4, stored="Q4_1")
+    assert "scheme" not in facts(model, "h100")
+    assert stop_reason(model, gpu("h100")) is None
+    assert kernel_row(model) is None
 
 
 def test_a_method_that_a_release_still_has_is_not_called_gone() -> None:
@@ -98,7 +125,24 @@ def test_bfloat16_and_fp8_of_the_device() -> None:
 
 
 def test_volta_is_too_old() -> None:
-    assert "too old" in facts(llama_8b(), "v100")["device"][0].text
+    (fact,) = facts(llama_8b(), "v100")["device"]
+    assert fact.stops
+    assert stop_reason(llama_8b(), gpu("v100")) == fact.text
+    assert fact.text == "v100 (compute capability 7.0) is too old for vLLM's CUDA 13 wheels"
+    assert "device" not in facts(llama_8b(), "t4")
+
+
+def test_whether_volta_runs_a_vllm_before_cuda_13_is_not_claimed() -> None:
+    old = llama_8b().verdict.model_copy(update={"vllm_version": "0.20.0"})
+    (fact,) = facts(llama_8b().model_copy(update={"verdict": old}), "v100")["device"]
+    assert not fact.stops
+    assert "is not known" in fact.text
+
+
+@pytest.mark.parametrize("name", ["t4", "a100", "l4", "h100", "b200"])
+def test_facts_of_a_plain_model_never_stop(name: str) -> None:
+    assert stop_reason(llama_8b(), gpu(name, 8)) is None
+    assert not any(fact.stops for fact in device_facts(llama_8b(), gpu(name, 8), Layout(tensor=8)))
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """The whole plan: what a strategy decides, what a user may fix, and how each refusal reads."""
 
+import shlex
+
 import pytest
 from uniform_structure import uniform_structure
 
 from autoadapter.artifacts import Belief, Hardware, Level, ModelKind, Route, ServingPlan, Strategy, Workload
+from autoadapter.artifacts.model_profile import QuantizationTraits
 from autoadapter.engine.flags import check
 from autoadapter.errors import AutoadapterError, DoesNotFitError, UnsupportedModelError, UserError
 from autoadapter.hardware import parse_hardware
@@ -240,11 +243,51 @@ def test_what_does_not_fit_names_the_smallest_that_does() -> None:
     assert str(error).startswith("example/llama-70b does not fit h100:1: 131.4 GiB of weights a device under as_is")
     assert error.exit_code == 4
     assert error.smallest == "h100:2"
-    assert error.hint == "Fits h100:2: autoadapter generate --hardware h100:2"
+    assert str(error).endswith("h100:2 holds it.")
+    assert error.hint == "autoadapter generate --hardware h100:2 --strategy max_perf --scheme as_is"
     assert error.needed_bytes == pytest.approx(70_553_706_496 * 2, rel=0.01)
     assert error.available_bytes == gpu("h100").memory_bytes
     plan = make_plan(llama_70b(), wish(parse_hardware(error.smallest), scheme="as_is"))
     assert plan.parallelism.tensor_parallel_size == 2
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize("hardware", [gpu("l4"), gpu("a100-40g"), CPU])
+def test_the_command_of_the_hint_plans(hardware: Hardware, strategy: Strategy) -> None:
+    """What is promised holds under the same strategy, with everything that the user fixed."""
+    fixed: dict[str, object] = {"max_model_len": 8192, "engine_args": {"enforce-eager": True, "tokenizer": "my folder"}}
+    with pytest.raises(DoesNotFitError) as caught:
+        make_plan(llama_70b(), wish(hardware, strategy, workload=Workload(concurrency=2), **fixed))  # type: ignore[arg-type]
+    hint = shlex.split(caught.value.hint or "")
+    assert caught.value.smallest is not None
+    assert hint[:6] == ["autoadapter", "generate", "--hardware", caught.value.smallest, "--strategy", strategy.value]
+    assert hint[6:] == [
+        *("--max-model-len", "8192", "--concurrency", "2"),
+        *("--engine-arg", "enforce-eager=true", "--engine-arg", "tokenizer=my folder"),
+    ]
+    offer = parse_hardware(caught.value.smallest)
+    plan = make_plan(llama_70b(), wish(offer, strategy, workload=Workload(concurrency=2), **fixed))  # type: ignore[arg-type]
+    assert plan.strategy is strategy
+
+
+def test_a_scheme_that_the_user_fixed_is_kept_by_the_promise() -> None:
+    """An INT8 kernel ends at compute capability 9.0, so no Blackwell is promised."""
+    with pytest.raises(DoesNotFitError) as caught:
+        make_plan(llama_70b(), wish(gpu("t4"), scheme="int8_w8a8", workload=Workload(concurrency=1)))
+    offer = parse_hardware(caught.value.smallest or "")
+    plan = make_plan(llama_70b(), wish(offer, scheme="int8_w8a8", workload=Workload(concurrency=1)))
+    assert plan.scheme.name == "int8_w8a8"
+
+
+def test_a_device_that_cannot_run_the_model_is_refused_with_one_that_can() -> None:
+    with pytest.raises(UnsupportedModelError, match=r"cannot run on v100:1: v100 .* too old") as caught:
+        make_plan(smollm2(), wish(gpu("v100")))
+    hint = shlex.split(caught.value.hint or "")
+    make_plan(smollm2(), wish(parse_hardware(hint[3])))
+    traits = QuantizationTraits(method="mxfp4", bits=4, group_size=32, source="a test")
+    with pytest.raises(UnsupportedModelError, match=r"vLLM has no MXFP4 kernel for compute capability 7\.5") as caught:
+        make_plan(smollm2().model_copy(update={"quantization": traits}), wish(gpu("t4")))
+    assert caught.value.exit_code == 4
 
 
 def test_a_model_too_large_for_the_cpu_is_offered_a_gpu() -> None:

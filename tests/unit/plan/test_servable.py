@@ -77,3 +77,17 @@ def test_hardware_without_a_kernel_gets_no_plan() -> None:
         make_plan(model, wish(CPU))
     assert caught.value.exit_code == 4
     assert make_plan(model, wish(gpu("h200"))).hardware.kind == "cuda"
+
+
+def test_a_release_that_no_table_knows_is_planned_and_left_to_the_test() -> None:
+    changes = {"outcome": "unprovable_here", "version_unknown": True}
+    model = smollm2().model_copy(update={"verdict": smollm2().verdict.model_copy(update=changes)})
+    assert make_plan(model, wish(CPU)).hardware.kind == "cpu"
+
+
+def test_what_writes_no_text_is_not_said_to_fail() -> None:
+    changes = {"outcome": "not_generative", "hint": "vllm serve X --runner pooling"}
+    model = smollm2().model_copy(update={"verdict": smollm2().verdict.model_copy(update=changes)})
+    with pytest.raises(UnsupportedModelError, match="does not generate text on vLLM") as caught:
+        make_plan(model, wish(gpu("h200")))
+    assert caught.value.hint == "vllm serve X --runner pooling"

@@ -124,3 +124,11 @@ def test_the_cache_of_a_tower_holds_a_step_or_one_item() -> None:
     structure = llama_8b().structure.model_copy(update={"encoders": (small,)})
     (fact,) = encoder_facts(llama_8b().model_copy(update={"structure": structure}), batch)
     assert "2,048 embeddings (0.02 GiB)" in fact.text and "8 items of 256 tokens a step" in fact.text
+
+
+def test_a_model_without_known_layers_is_not_sized() -> None:
+    structure = llama_8b().structure.model_copy(update={"groups": (), "embedding_bytes": 0, "head_bytes": 0})
+    unknown = llama_8b().model_copy(update={"structure": structure})
+    sizing = sized(unknown, "h200:2")
+    assert (sizing.layouts, sizing.smallest) == ((), None)
+    assert list(common_hardware(unknown, SizingRequest(CPU, "0.32.0"))) == []

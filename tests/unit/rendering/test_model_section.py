@@ -188,6 +188,28 @@ def test_many_layouts_are_folded_and_none_is_lost() -> None:
     assert re.findall(r'data-name="layout">(TP\d+)<', text) == [f"TP{number}" for number in range(1, 13)]
 
 
+def test_layouts_stand_in_the_sizings_order() -> None:
+    rows = (layout(1, 20, 40, pipeline=2), layout(8, 3, 70), layout(4, 6, 60))
+    text = render(AnalysisView.of(sketch_profile(), [sketch_sizing(layouts=rows, count=8)]))
+    assert re.findall(r'data-name="layout">(TP.*?)<', text) == ["TP1 PP2", "TP8", "TP4"]
+
+
+def test_words_do_not_run_together() -> None:
+    """What a reader copies: reasons and sources, names and values are apart."""
+    words = Page(page()).words
+    assert re.search(r"engine/registry/0\.32\.0\.json\)\s+vLLM 0\.32\.0", words)
+    assert re.search(r"KV cache\s+12\.0 KiB", words)
+
+
+def test_tips_have_no_exponents() -> None:
+    cost = sketch_cost()
+    dense = tuple(row.model_copy(update={"bytes": row.bytes / 7}) for row in cost.operators)
+    sizing = sketch_sizing().model_copy(update={"cost": cost.model_copy(update={"operators": dense})})
+    parsed = Page(render(AnalysisView.of(sketch_profile(), [sizing])))
+    assert "prefill experts.gate_up_proj: 4,200 FLOP/byte" in parsed.words
+    assert not re.search(r"\de\+\d", parsed.words + " ".join(parsed.values("title")))
+
+
 def test_common_hardware_stands_in_one_table() -> None:
     small = sketch_sizing("l4", count=1, layouts=(layout(1, 20.0, 0.0, reason="weights alone are more"),))
     part = ModelSection.of(sketch_profile(), [small, sketch_sizing(), sketch_sizing("h200", count=1)]).sizing
@@ -307,7 +329,9 @@ def test_words_of_caches() -> None:
     assert group_words(group) == "sliding attention (1,024 tokens) + dense MLP"
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(2.0, "2 s"), (0.00123, "1.23 ms"), (4.5e-6, "4.5 µs"), (2e-9, "2 ns")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(2.0, "2 s"), (0.00123, "1.23 ms"), (4.5e-6, "4.5 µs"), (2e-9, "2 ns"), (0.9999, "1,000 ms")]
+)
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 

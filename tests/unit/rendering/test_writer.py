@@ -84,3 +84,12 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.Mo
 def test_hashes_are_of_the_bytes_on_disk(tmp_path: Path) -> None:
     made = write_tree(tmp_path, {"x/ü.txt": "grün\n"})
     assert made == {"x/ü.txt": hashlib.sha256((tmp_path / "x" / "ü.txt").read_bytes()).hexdigest()}
+
+
+def test_a_folder_in_a_files_place_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a file").mkdir()
+    with pytest.raises(StorageError) as caught:
+        write_atomically(tmp_path / "a file", "new")
+    assert str(caught.value) == f"{tmp_path / 'a file'} is a folder, and a file belongs there."
+    assert caught.value.hint == f"Move it out of the way: mv '{tmp_path}/a file' '{tmp_path}/a file.old'"
+    assert [path.name for path in tmp_path.iterdir()] == ["a file"]
