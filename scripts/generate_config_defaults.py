@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoadapter.analyze import dense, experts, feed_forward, kv_cache, layers
-from autoadapter.analyze.axes import context, embedding
+from autoadapter.analyze.axes import context, embedding, rope
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -179,7 +179,7 @@ def defaults(kind: "type[PreTrainedConfig]") -> Row:
         values = [_inside(instance, key) for instance in instances if instance is not None]
         if not computed and len(values) > 1 and _plain(key, values[0]) and all(value == values[0] for value in values):
             found[key] = values[0]
-    found |= _of_full_layers(instances[0], found)
+    found |= _of_full_layers(instances[0], found) | _rotary_base(instances[0])
     return {key: found[key] for key in sorted(found)}
 
 
@@ -191,6 +191,14 @@ def _of_full_layers(instance: "PreTrainedConfig | None", found: Row) -> Row:
     layer = instance.per_layer_config[names.index("full_attention")]
     own = {"global_head_dim": "head_dim", "num_global_key_value_heads": "num_key_value_heads"}
     return {word: value for word, key in own.items() if (value := _inside(layer, key)) != found.get(key)}
+
+
+def _rotary_base(instance: "PreTrainedConfig | None") -> Row:
+    """The base of the full layers' rotary positions, where it is not everybody's."""
+    said = getattr(instance, "rope_parameters", None)
+    said = said.get("full_attention", said) if isinstance(said, dict) else {}
+    theta = said.get("rope_theta")
+    return {"rope_theta": float(theta)} if isinstance(theta, int | float) and theta != rope.DEFAULT_THETA else {}
 
 
 def _inside(instance: "PreTrainedConfig | None", key: str) -> object:

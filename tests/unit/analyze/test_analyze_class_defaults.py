@@ -217,3 +217,10 @@ def test_null_is_a_statement() -> None:
 def test_unregistered_types_have_no_defaults() -> None:
     assert class_defaults("mystery") is None
     assert class_defaults("", ("mystery",)) is None
+
+
+def test_the_rotary_base_of_the_class(tmp_path: Path) -> None:
+    silent = profile(tmp_path, {"architectures": ["Gemma3ForCausalLM"], **GEMMA3}).rope
+    stated = profile(tmp_path, {"architectures": ["Gemma3ForCausalLM"], **GEMMA3, "rope_theta": 5e5}).rope
+    assert silent is not None and silent.theta == 1_000_000.0
+    assert stated is not None and stated.theta == 5e5
