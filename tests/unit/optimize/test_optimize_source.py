@@ -1,5 +1,6 @@
 """A Hub model is downloaded into the Hub's cache once, and never taken for complete when it is not."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,7 @@ def test_another_size_than_analyze_saw_is_refused(hub: type[Hub], tmp_path: Path
 
 def test_a_hub_that_is_gone(hub: type[Hub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(time, "sleep", lambda _: None)  # the library waits between its tries
     with pytest.raises(ModelNotFoundError, match="does not give") as caught:
         fetch(hub_profile(tmp_path))
     assert "HF_ENDPOINT" in (caught.value.hint or "")
