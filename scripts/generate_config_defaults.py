@@ -81,6 +81,8 @@ TEXT = (*embedding.VOCABULARY, "text")
 LONGEST_PERIOD = 16
 
 Row = dict[str, object]
+REFUSED: dict[str, str] = {}
+"""Classes that cannot be made without arguments, and why: of them only the stated fields are known."""
 
 
 def main() -> int:
@@ -90,6 +92,8 @@ def main() -> int:
     arguments = parser.parse_args()
     arguments.into.write_text(render(collect()), encoding="utf-8")
     print(arguments.into)
+    for name, why in REFUSED.items():
+        print(f"not made, fields only: {name}: {why.splitlines()[0]}", file=sys.stderr)
     return 0
 
 
@@ -155,11 +159,13 @@ def _row(kind: "type[PreTrainedConfig]") -> Row:
 
 
 def _made(kind: "type[PreTrainedConfig]", **values: object) -> "PreTrainedConfig | None":
-    """An instance; None where the class refuses to be made so."""
+    """An instance; None where the class refuses to be made so, which is told if nothing was asked of it."""
     with contextlib.redirect_stdout(io.StringIO()):
         try:
             return kind(**values)
-        except Exception:
+        except Exception as error:  # classes of two hundred authors refuse in as many ways
+            if not values:
+                REFUSED[kind.__name__] = f"{type(error).__name__}: {error}"
             return None
 
 

@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import json
 import sys
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -337,11 +338,14 @@ def starts(config: Config, specs: list[dict[str, Any]], pools: list[int]) -> int
 
 
 def guarded(case: dict[str, Any]) -> dict[str, Any]:
-    """The answer, or why there is none."""
+    """The answer, or the error that vLLM itself ended with; an error of this file is raised."""
     try:
         return answer(case)
     except (AssertionError, NotImplementedError, TypeError, ValueError, ZeroDivisionError) as error:
-        return {"error": f"{type(error).__name__}: {error}"}
+        where = traceback.extract_tb(error.__traceback__)[-1].filename
+        if Path(where).is_relative_to(Path(utils.__file__).parents[2]):
+            return {"error": f"{type(error).__name__}: {error}"}
+        raise
 
 
 Path(sys.argv[2]).write_text(json.dumps({"answers": [guarded(case) for case in REQUEST["cases"]]}))
