@@ -11,7 +11,7 @@ from autoadapter.cli.common import relative
 from autoadapter.errors import AutoadapterError
 from autoadapter.hardware import parse_hardware
 from autoadapter.options import Options, workload_for
-from autoadapter.plan import PlanRequest, make_plan
+from autoadapter.plan import PlanRequest, can_plan
 from autoadapter.rendering.fit import Fit
 
 STRATEGIES = ("balanced", "min_mem")
@@ -52,10 +52,9 @@ def _plans(profile: ModelProfile, settings: dict[str, Any]) -> bool:
             recipe=options.recipe_of(profile.ref),
             engine_args=options.engine_args,
         )
-        make_plan(profile, request)
     except AutoadapterError:
         return False
-    return True
+    return can_plan(profile, request)
 
 
 def again(model: str, fit: Fit, settings: dict[str, Any]) -> str | None:

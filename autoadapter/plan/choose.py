@@ -37,6 +37,15 @@ def choose(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> Choi
         KvRefusedError: vLLM would refuse to lay out the model's cache under every layout.
         DoesNotFitError: nothing legal fits; `smallest` names hardware that would do.
     """
+    found = find_choice(profile, request, user)
+    if found is not None:
+        return found
+    refused = cache_refusal(profile, request, user, legal_layouts(profile, request.hardware, user)[0])
+    raise refused or _does_not_fit(profile, request, user, scheme_choice(profile, request))
+
+
+def find_choice(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> Choice | None:
+    """The best candidate; None where nothing legal fits. It looks for no other hardware. Raises as `choose` does."""
     _require_able(profile, request, user)
     options = scheme_choice(profile, request)
     _require_legal(profile, request, user)
@@ -55,8 +64,7 @@ def choose(profile: ModelProfile, request: PlanRequest, user: UserFlags) -> Choi
         rejected.append(Rejection(choice=row.name, reason=reason, source=row.source))
         if options.by_user and candidates:
             raise UserError(f"--scheme {row.name}: {reason}.", hint="Leave out --scheme and the strategy chooses.")
-    refused = cache_refusal(profile, request, user, legal_layouts(profile, request.hardware, user)[0])
-    raise refused or _does_not_fit(profile, request, user, options)
+    return None
 
 
 def _with_kernel(profile: ModelProfile, row: SchemeRow, candidates: list[Candidate]) -> tuple[list[Candidate], str]:

@@ -4,7 +4,7 @@ import autoadapter
 from autoadapter.artifacts import EngineSetting, ModelProfile, ServingPlan
 from autoadapter.engine.flags import check
 from autoadapter.errors import AutoadapterError
-from autoadapter.plan.choose import choose
+from autoadapter.plan.choose import choose, find_choice
 from autoadapter.plan.environment import environment
 from autoadapter.plan.findings import plan_findings
 from autoadapter.plan.request import PlanRequest, require_a_possible_request, user_flags
@@ -54,6 +54,21 @@ def make_plan(profile: ModelProfile, request: PlanRequest) -> ServingPlan:
         rejected=choice.rejected,
         findings=tuple(plan_findings(profile, request, user, chosen)),
     )
+
+
+def can_plan(profile: ModelProfile, request: PlanRequest) -> bool:
+    """Whether `make_plan` would give a plan; no other hardware is looked for where it would not."""
+    try:
+        require_servable(profile, request)
+        user = user_flags(request)
+        require_a_possible_request(profile, request, user)
+        found = find_choice(profile, request, user)
+        if found is None:
+            return False
+        _require_known(engine_settings(profile, request, user, found.candidate), request.vllm_version)
+    except AutoadapterError:
+        return False
+    return True
 
 
 def _require_known(settings: tuple[EngineSetting, ...], version: str) -> None:

@@ -9,8 +9,6 @@ from autoadapter.analyze.layers import SLIDING, layer_count
 from autoadapter.analyze.structure.caches import OVERLAPPING, has_indexer
 from autoadapter.analyze.structure.parts import LayerShape, Matrix, Parts, Vector, names_of
 
-ALWAYS_BIASED = {"phi", "gpt2", "bloom", "gpt_neox"}
-"""Families whose keys of that name speak of something else."""
 BIAS_OF_QKV = {
     "qwen2", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen", "chatglm", "step3_text",
     "starcoder2", "qwen2_5_omni_thinker", "qwen2_5_omni_text", "qwen2_audio",

@@ -10,7 +10,7 @@ from autoadapter.artifacts.model_profile import QuantizationTraits
 from autoadapter.engine.flags import check
 from autoadapter.errors import AutoadapterError, DoesNotFitError, UnsupportedModelError, UserError
 from autoadapter.hardware import parse_hardware
-from autoadapter.plan import make_plan
+from autoadapter.plan import can_plan, make_plan
 from tests.unit.plan.sketches import (
     CPU,
     GIB,
@@ -367,3 +367,15 @@ def test_the_users_share_beats_the_frugal_one() -> None:
 def test_a_share_that_leaves_no_slack_is_warned_of(share: float, expected: list[Level]) -> None:
     plan = make_plan(llama_8b(), wish(gpu("h200"), engine_args={"gpu-memory-utilization": share}))
     assert [finding.level for finding in plan.findings if finding.code == "plan.high-utilization"] == expected
+
+
+@pytest.mark.parametrize("hardware", [gpu("h200"), gpu("t4"), gpu("h100", 2), CPU])
+def test_can_plan_is_what_make_plan_does(hardware: Hardware) -> None:
+    for model in (smollm2(), llama_8b(), llama_70b()):
+        request = wish(hardware, max_model_len=4096)
+        try:
+            make_plan(model, request)
+        except AutoadapterError:
+            assert not can_plan(model, request)
+        else:
+            assert can_plan(model, request)
