@@ -8,6 +8,7 @@ from typing import Literal
 
 from autoadapter.artifacts import EngineSetting, Frozen
 from autoadapter.artifacts.serving_plan import SettingValue
+from autoadapter.engine.versions import release
 from autoadapter.errors import UserError
 from autoadapter.tables import read_table
 
@@ -85,16 +86,16 @@ def check(settings: Iterable[EngineSetting], version: str, rows: dict[str, FlagR
     """
     table = _by_name() if rows is None else rows
     return tuple(
-        problem for setting in settings if (problem := _problem(setting, table.get(setting.flag), _number(version)))
+        problem for setting in settings if (problem := _problem(setting, table.get(setting.flag), release(version)))
     )
 
 
 def _problem(setting: EngineSetting, row: FlagRow | None, version: tuple[int, ...]) -> str | None:
     if row is None:
         return f"--{setting.flag} is not an option of vLLM"
-    if row.since and version < _number(row.since):
+    if row.since and version < release(row.since):
         return f"--{row.name} exists since vLLM {row.since}"
-    if row.until and version >= _number(row.until):
+    if row.until and version >= release(row.until):
         return f"--{row.name} is gone since vLLM {row.until}"
     return value_problem(row, setting.value)
 
@@ -107,7 +108,3 @@ def _fits(kind: Kind, value: SettingValue) -> bool:
 
 def _texts(value: SettingValue) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else ((value,) if isinstance(value, str) else ())
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:3] if part.isdigit())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from autoadapter.artifacts import ModelStructure
 from autoadapter.plan.kv.alignment import entries, is_compressed
 from autoadapter.plan.kv.question import KvQuestion
-from autoadapter.plan.kv.rules import OLDEST, release
+from autoadapter.plan.kv.rules import is_unread
 from autoadapter.plan.kv.states import has_caches, has_states
 from autoadapter.plan.kv.widths import is_known
 
@@ -20,7 +20,7 @@ def _notes(structure: ModelStructure, question: KvQuestion) -> Iterator[str]:
     kinds = {entry.kind for entry in entries(structure)}
     if not has_caches(structure) and not has_states(structure):
         yield "No layer keeps a cache: requests are limited by max-num-seqs alone."
-    if release(version) < OLDEST:
+    if is_unread(version):
         yield f"vLLM {version} is older than 0.19 and counted as 0.19 counts."
     if not is_known(question.kv_cache_dtype):
         yield f"The bytes of the cache type {question.kv_cache_dtype} are not known; it is counted as 16 bit."

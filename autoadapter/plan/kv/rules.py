@@ -4,9 +4,11 @@ Read in `v1/core/kv_cache_utils.py`, `v1/kv_cache_interface.py`, `config/vllm.py
 `model_executor/layers/attention/attention.py` of vLLM 0.19 to 0.32, release by release.
 """
 
-import re
 from dataclasses import dataclass, replace
 from functools import cache
+
+from autoadapter.engine.versions import release
+from autoadapter.errors import UserError
 
 OLDEST = (0, 19)
 """The oldest version that was read; older ones are computed by its rules."""
@@ -69,8 +71,8 @@ CHANGES: tuple[tuple[tuple[int, int], tuple[str, ...]], ...] = (
 
 @cache
 def rules_of(version: str) -> Rules:
-    """The rules of a vLLM version such as `0.25.1` or `0.24.0+build`."""
-    number = release(version)
+    """The rules of a vLLM version such as `0.25.1` or `0.24.0+build`; of a build without a number the newest."""
+    number = _number(version)
     rules = Rules()
     for since, names in CHANGES:
         if number >= since:
@@ -78,7 +80,13 @@ def rules_of(version: str) -> Rules:
     return rules
 
 
-def release(version: str) -> tuple[int, int]:
-    """Major and minor number; a version that has none (a build from source) is taken as the newest."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else CHANGES[-1][0]
+def is_unread(version: str) -> bool:
+    """Whether a version is older than the oldest that was read."""
+    return _number(version) < OLDEST
+
+
+def _number(version: str) -> tuple[int, ...]:
+    try:
+        return release(version)
+    except UserError:
+        return CHANGES[-1][0]

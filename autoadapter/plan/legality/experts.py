@@ -3,10 +3,10 @@
 import math
 
 from autoadapter.artifacts import ModelProfile
+from autoadapter.engine.versions import within
 from autoadapter.once import once_each
 from autoadapter.plan.legality.blocks import group_of, has_blocks
 from autoadapter.plan.legality.layout import Layout, Refusal
-from autoadapter.plan.legality.versions import at_least
 
 SLICE_SOURCE = "vLLM 0.32 fused_moe/config.py: intermediate_size % (TP × DP) == 0"
 BLOCK_SOURCE = "vLLM 0.32 quantization/utils/fp8_utils.py validate_fp8_block_shape_moe"
@@ -73,7 +73,7 @@ def refined_block(profile: ModelProfile, layout: Layout) -> int | None:
     if group is None or shard % group == 0 or moe.moe_intermediate_size % layout.expert_ranks:
         return None
     refined = math.gcd(group, shard, profile.embedding.hidden_size)
-    is_known = at_least(profile.verdict.vllm_version, REFINES_SINCE)
+    is_known = within(profile.verdict.vllm_version, REFINES_SINCE, None)
     return refined if is_known and refined >= SMALLEST_GROUP else None
 
 
@@ -84,8 +84,8 @@ def expert_shares(profile: ModelProfile, layout: Layout) -> Refusal | None:
         return None
     if moe.num_experts < ranks:
         return Refusal(f"{moe.num_experts} experts are fewer than {ranks} ranks", UNEVEN_SOURCE)
-    is_strict = profile.architecture.startswith("DeepseekV4") and not at_least(
-        profile.verdict.vllm_version, UNEVEN_SINCE
+    is_strict = profile.architecture.startswith("DeepseekV4") and not within(
+        profile.verdict.vllm_version, UNEVEN_SINCE, None
     )
     if not is_strict or moe.num_experts % ranks == 0:
         return None

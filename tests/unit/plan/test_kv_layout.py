@@ -181,3 +181,10 @@ def test_rules_follow_versions() -> None:
     assert rules_of("0.32.0") == rules_of("0.40.1") == rules_of("dev")
     windows = [rules_of(f"0.{minor}.0").windows_take_smallest_block for minor in (24, 25, 29, 30)]
     assert windows == [False, True, True, False]
+
+
+def test_notes_speak_of_versions_that_were_not_read() -> None:
+    structure = next(iter(MODELS.values()))
+    for version, told in (("0.18.1", True), ("0.19.0", False), ("dev", False)):
+        notes = kv_notes(structure, KvQuestion(max_model_len=16, vllm_version=version))
+        assert any("older than 0.19" in note for note in notes) is told
