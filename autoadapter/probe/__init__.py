@@ -1,0 +1,1 @@
+"""Fits a `DecoderSpec` to a reference implementation by running a tiny clone of it."""

@@ -1,0 +1,1 @@
+"""Candidates for every axis of a decoder, and the search for the one that reproduces what was seen."""

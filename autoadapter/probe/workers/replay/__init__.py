@@ -1,0 +1,1 @@
+"""Computes a `DecoderSpec` in plain torch: the meaning of its fields."""
