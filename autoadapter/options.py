@@ -46,6 +46,8 @@ class Options(Frozen):
     engine_python: Path | None = None
     vllm_version: str | None = None
     trust_remote_code: bool = False
+    route: Literal["auto", "transformers", "generated"] | None = None
+    """The route to take whatever comes first; None: as `analyze` was told."""
     common_hardware: bool = True
     """`analyze` for a CPU shows common GPUs beside it: nobody said which hardware is meant."""
     follow_symlinks: bool = False
@@ -53,8 +55,10 @@ class Options(Frozen):
     force: bool = False
 
     @property
-    def model_impl(self) -> Literal["auto", "transformers"]:
-        """Whether an engine argument forces vLLM's Transformers modeling backend."""
+    def model_impl(self) -> Literal["auto", "transformers", "generated"]:
+        """The route asked for: by name, or by the engine argument that forces vLLM's Transformers modeling backend."""
+        if self.route is not None:
+            return self.route
         said = {name.replace("_", "-"): value for name, value in self.engine_args.items()}
         return "transformers" if said.get("model-impl") == "transformers" else "auto"
 

@@ -300,14 +300,16 @@ class Pipeline:
         if not path.exists():
             return self.analyze().artifact
         known, platform = ModelProfile.read(path), parse_hardware(self.options.hardware).kind
-        engine = {"platform": platform, "model_impl": self.options.model_impl}
+        route = self.options.route or _told_route(told, platform)
+        asked = self.options.model_copy(update={"route": route})
+        engine = {"platform": platform, "model_impl": asked.model_impl}
         if known.ref.kind is ModelKind.HUB and told.is_fresh("platform", engine):
             return known
         choices = {
             "vllm_version": self.options.vllm_version or known.verdict.vllm_version,
             "trust_remote_code": self.options.trust_remote_code or told.is_fresh("trust", {"remote_code": True}),
         }
-        return replace(self, options=self.options.model_copy(update=choices)).analyze().artifact
+        return replace(self, options=asked.model_copy(update=choices)).analyze().artifact
 
     def _sizing_of(self, profile: ModelProfile, plan: ServingPlan) -> Sizing | None:
         """What `analyze` sized, if it speaks of this profile on the plan's hardware."""
@@ -372,6 +374,12 @@ def open_workspace(
     """Resolve a model and open (and lock later) its workspace."""
     ref = analyze_room.resolve_model(model, revision=revision, follow_symlinks=follow_symlinks)
     return Workspace.open_for(ref, folder)
+
+
+def _told_route(told: StageRecords, platform: str) -> str | None:
+    """The route that `analyze` was asked for, which later stages keep."""
+    asked = told.is_fresh("platform", {"platform": platform, "model_impl": "generated"})
+    return "generated" if asked else None
 
 
 def _replace(workspace: Workspace, path: Path, artifact: Result) -> Result:

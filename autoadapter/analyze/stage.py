@@ -56,7 +56,7 @@ def analyze(
             and what the model's code imports are then looked for.
         platform: what that engine computes on.
         trust_remote_code: the user accepts code of the checkpoint; it changes findings, and nothing is run here.
-        model_impl: `transformers` where the user forces vLLM's Transformers modeling backend.
+        model_impl: the route that the user asks for; `auto` is the first that serves.
         progress: told about each header that is read.
 
     Raises:
@@ -76,7 +76,7 @@ def analyze(
     if attention is None or embedding is None:
         raise TypeError("an axis that every model has gave no traits")
     memory = memory_facts(evidence, quantization, state, tied)
-    target = Target(version, platform, memory.served_dtype, model_impl)
+    target = Target(version, platform, memory.served_dtype, model_impl, trust_remote_code)
     structure = build_structure(evidence, embedding, memory)
     memory = memory.model_copy(update={"served_weight_bytes": memory.served_weight_bytes or structure.served_bytes})
     verdict, notes = judge(evidence, Traits(attention, state, quantization, tied), target)

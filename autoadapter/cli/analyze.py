@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autoadapter.cli.common import internal_error, pipeline, relative, say_if_skipped
+from autoadapter.cli.common import chosen_route, internal_error, pipeline, relative, say_if_skipped
 from autoadapter.cli.options import (
     EngineOpt,
     FollowLinksOpt,
@@ -16,6 +16,7 @@ from autoadapter.cli.options import (
     RecipesOpt,
     RemoteCodeOpt,
     RevisionOpt,
+    RouteOpt,
     VllmOpt,
     WorkspaceOpt,
 )
@@ -75,6 +76,7 @@ def analyze(
     trust_remote_code: RemoteCodeOpt = False,
     follow_symlinks: FollowLinksOpt = False,
     recipes: RecipesOpt = None,
+    route: RouteOpt = None,
     explain: ExplainOpt = None,
     verbose: VerboseOpt = False,
     all_layouts: LayoutsOpt = False,
@@ -110,6 +112,7 @@ def analyze(
         "trust_remote_code": trust_remote_code,
         "follow_symlinks": follow_symlinks,
         "recipes": recipes,
+        "route": chosen_route(route),
         "force": force,
     }
     if len(names) > 1:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from autoadapter.pipeline import Outcome, Pipeline
     from autoadapter.workspace import Workspace
 
+ROUTES = ("auto", "transformers", "generated")
+
 
 @contextmanager
 def pipeline(workspace: "Workspace", out: Out, title: str, **options: Any) -> "Iterator[Pipeline]":
@@ -37,6 +39,19 @@ def planning(**texts: Any) -> dict[str, Any]:
         "workload": {name: value for name, value in said.items() if value is not None},
         "engine_args": parse_pairs(tuple(texts.get("engine_args") or ())),
     }
+
+
+def chosen_route(route: str | None) -> str | None:
+    """What `--route` says.
+
+    Raises:
+        UserError: no such route.
+    """
+    from autoadapter.errors import UserError
+
+    if route is None or route in ROUTES:
+        return route
+    raise UserError(f"Unknown route {route!r}.", hint=f"Known: {', '.join(ROUTES)}")
 
 
 def prefixed(progress: Progress, title: str) -> Progress:

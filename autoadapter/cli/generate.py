@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from autoadapter.cli.common import pipeline, planning, relative
+from autoadapter.cli.common import chosen_route, pipeline, planning, relative
 from autoadapter.cli.options import (
     ConcurrencyOpt,
     EngineArgOpt,
@@ -14,6 +14,7 @@ from autoadapter.cli.options import (
     MaxLenOpt,
     OutputLenOpt,
     RecipesOpt,
+    RouteOpt,
     SchemeOpt,
     ServedNameOpt,
     StrategyOpt,
@@ -38,6 +39,7 @@ def generate(
     concurrency: ConcurrencyOpt = None,
     engine_arg: EngineArgOpt = None,
     recipes: RecipesOpt = None,
+    route: RouteOpt = None,
     engine_python: EngineOpt = None,
     force: ForceOpt = False,
     json: JsonOpt = False,
@@ -66,7 +68,8 @@ def generate(
         recipes=recipes,
     )
     opened = current_workspace(workspace)
-    with pipeline(opened, out, "generate", engine_python=engine_python, force=force, **settings) as stages:
+    settings |= {"route": chosen_route(route), "engine_python": engine_python, "force": force}
+    with pipeline(opened, out, "generate", **settings) as stages:
         outcome = stages.generate()
     if json:
         out.document(outcome.artifact.model_dump(mode="json"))

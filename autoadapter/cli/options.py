@@ -39,6 +39,16 @@ VllmOpt = Annotated[
 RemoteCodeOpt = Annotated[
     bool, typer.Option("--trust-remote-code", help="Allow code that the checkpoint brings along to run.")
 ]
+RouteOpt = Annotated[
+    str | None,
+    typer.Option(
+        "--route",
+        metavar="NAME",
+        show_default=False,
+        help="auto (the first that serves the model), transformers (vLLM's modeling backend) or generated "
+        "(model code that AutoAdapter writes and proves). [default: auto]",
+    ),
+]
 FollowLinksOpt = Annotated[
     bool, typer.Option("--follow-symlinks", help="Let links in the model's folder lead out of it.")
 ]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from autoadapter.cli.common import pipeline, planning, prefixed, relative
+from autoadapter.cli.common import chosen_route, pipeline, planning, prefixed, relative
 from autoadapter.cli.options import (
     CaseOpt,
     ConcurrencyOpt,
@@ -23,6 +23,7 @@ from autoadapter.cli.options import (
     RecipesOpt,
     RemoteCodeOpt,
     RevisionOpt,
+    RouteOpt,
     SchemeOpt,
     ServedNameOpt,
     StrategyOpt,
@@ -61,6 +62,7 @@ def run(
     engine_python: EngineOpt = None,
     vllm_version: VllmOpt = None,
     trust_remote_code: RemoteCodeOpt = False,
+    route: RouteOpt = None,
     follow_symlinks: FollowLinksOpt = False,
     force: ForceOpt = False,
     json: JsonOpt = False,
@@ -94,6 +96,7 @@ def run(
     settings["depth"] = choose(Depth, depth, "depth")
     settings["test_cases"] = tuple(case or ())
     settings["targets"] = tuple(choose(Target, name, "target") for name in target) if target else None
+    settings["route"] = chosen_route(route)
     settings |= {"engine_python": engine_python, "trust_remote_code": trust_remote_code, "force": force}
     opened = open_workspace(model, revision, workspace, follow_symlinks=follow_symlinks)
     began = time.monotonic()

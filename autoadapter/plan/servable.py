@@ -5,7 +5,7 @@ from autoadapter.engine.flags import flag
 from autoadapter.errors import UnsupportedModelError
 from autoadapter.plan.request import PlanRequest
 
-WRITTEN_CODE = (Route.ALIAS, Route.SHIM, Route.GENERATED)
+NOT_WRITTEN = (Route.ALIAS, Route.SHIM)
 ANOTHER_VERSION = "autoadapter analyze MODEL --vllm-version VERSION tries another vLLM"
 NOT_PLANNED = {
     "starts_but_wrong": "would answer wrongly",
@@ -34,6 +34,8 @@ def require_servable(profile: ModelProfile, request: PlanRequest) -> None:
 
 def _by_verdict(profile: ModelProfile, request: PlanRequest) -> None:
     verdict, name = profile.verdict, profile.ref.name
+    if verdict.route is Route.GENERATED and verdict.outcome == "unprovable_here":
+        return
     if verdict.is_refused or verdict.route is Route.UNSUPPORTED:
         what = NOT_PLANNED.get(verdict.outcome, "does not start")
         message = f"{name} {what} on vLLM {verdict.vllm_version}: {verdict.reason}"
@@ -41,7 +43,7 @@ def _by_verdict(profile: ModelProfile, request: PlanRequest) -> None:
     if verdict.outcome == "unprovable_here" and request.hardware.kind == "cpu" and not verdict.version_unknown:
         message = f"{name} does not run on a CPU with vLLM {verdict.vllm_version}: {verdict.reason}"
         raise UnsupportedModelError(message, hint="autoadapter generate --hardware NAME plans for a GPU")
-    if verdict.route in WRITTEN_CODE:
+    if verdict.route in NOT_WRITTEN:
         lack = f"{name} needs model code (route {verdict.route}), which this AutoAdapter does not write"
         raise UnsupportedModelError(f"{lack}: {verdict.reason}", hint=ANOTHER_VERSION)
 

@@ -3,15 +3,9 @@
 from typing import Literal, NamedTuple
 
 from autoadapter.analyze.routes.conditions import holds
-from autoadapter.analyze.routes.judgement import (
-    NO_GENERATOR,
-    Judgement,
-    decision,
-    not_served,
-    rendered_routes,
-    served,
-)
+from autoadapter.analyze.routes.judgement import Judgement, decision, not_served, served
 from autoadapter.analyze.routes.subject import Subject
+from autoadapter.analyze.routes.written import generated, not_written
 from autoadapter.artifacts import Route
 from autoadapter.artifacts.model_profile import RouteDecision
 from autoadapter.engine.registry import BackendSignal, Registry, backend_signals, transformers_classes
@@ -100,16 +94,29 @@ def fallback(subject: Subject, registry: Registry, considered: tuple[RouteDecisi
     if found.answer == "right":
         return _falls_back(name, registry, found, considered)
     tried = decision(Route.TRANSFORMERS, f"The backend {SAYS[found.answer]}: {found.why}.", found.source)
-    routes = (*considered, tried, *rendered_routes())
+    written = generated(subject, (*considered, tried), _without_code(absent, found))
+    if written is not None:
+        return written
+    routes = (*considered, tried, not_written(subject))
     if found.answer == "wrong":
         reason = f"vLLM starts {name} through {BACKEND} and answers wrongly: {found.why}."
         return not_served("starts_but_wrong", reason, found.source, routes)
     if found.answer == "unknown":
         reason = f"{absent} vLLM would fall back to {BACKEND}, and {found.why}."
         return not_served("unprovable_here", reason, found.source, routes)
-    needs = f"It needs model code that AutoAdapter would generate, and {NO_GENERATOR}."
-    reason = f"{absent} The Transformers modeling backend does not start it: {found.why}. {needs}"
+    reason = _without_code(absent, found)
     return not_served("will_not_start", reason, registry.line(name), routes)
+
+
+def _without_code(absent: str, found: Forecast) -> str:
+    """What there is without code of AutoAdapter's own."""
+    says = {
+        "fails": "does not start it",
+        "wrong": "answers wrongly",
+        "unknown": "is unproven for it",
+        "right": "serves it",
+    }
+    return f"{absent} The Transformers modeling backend {says[found.answer]}: {found.why}."
 
 
 def _falls_back(name: str, registry: Registry, found: Forecast, considered: tuple[RouteDecision, ...]) -> Judgement:

@@ -7,9 +7,10 @@ from autoadapter.analyze.routes.backend import fallback, forced, if_forced
 from autoadapter.analyze.routes.chosen import chosen_architecture
 from autoadapter.analyze.routes.conditions import holds
 from autoadapter.analyze.routes.issues import version_findings
-from autoadapter.analyze.routes.judgement import NO_GENERATOR, Judgement, decision
+from autoadapter.analyze.routes.judgement import Judgement, decision
 from autoadapter.analyze.routes.refusals import refusal
 from autoadapter.analyze.routes.subject import Subject, Target, Traits
+from autoadapter.analyze.routes.written import asked, if_asked
 from autoadapter.artifacts import Finding, Level, Route, Verdict
 from autoadapter.artifacts.model_profile import RouteDecision
 from autoadapter.engine.registry import (
@@ -111,9 +112,12 @@ def _by_route(subject: Subject, registry: Registry) -> Judgement:
     """The routes in the order of design: native, alias, transformers, shim, generated."""
     if subject.target.model_impl == "transformers":
         return forced(subject, registry)
+    if subject.target.model_impl == "generated":
+        return asked(subject, registry)
     native = _native(subject.name, registry, subject.target.vllm_version)
     if native.taken:
-        return Judgement("will_start", Route.NATIVE, native.reason, (native, if_forced(subject, registry)))
+        others = (if_forced(subject, registry), if_asked(subject))
+        return Judgement("will_start", Route.NATIVE, native.reason, (native, *others))
     alias = _alias(subject.name, registry)
     return fallback(subject, registry, (native, alias), _absent(subject.name, registry, native, alias))
 
@@ -150,7 +154,7 @@ def _alias(name: str, registry: Registry) -> RouteDecision:
     else:
         return decision(Route.ALIAS, "No native class is known to compute the same under another name.", NO_ALIAS)
     override = f"""--hf-overrides '{{"architectures": ["{other}"]}}'"""
-    reason = f"vLLM serves the family as {other} ({why}); {override} would name it so, unproven, and {NO_GENERATOR}."
+    reason = f"vLLM serves the family as {other} ({why}); {override} would name it so, unproven."
     return decision(Route.ALIAS, reason, source)
 
 

@@ -7,7 +7,6 @@ from autoadapter.artifacts import Route
 from autoadapter.artifacts.model_profile import RouteDecision
 
 Outcome = Literal["will_start", "starts_but_wrong", "will_not_start", "not_generative", "unprovable_here"]
-NO_GENERATOR = "this AutoAdapter does not render model code yet"
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,3 @@ def not_served(outcome: Outcome, reason: str, source: str, considered: tuple[Rou
     """No route is taken; the last decision carries the proof."""
     last = decision(Route.UNSUPPORTED, reason, source, taken=True)
     return Judgement(outcome, Route.UNSUPPORTED, reason, (*considered, last))
-
-
-def rendered_routes() -> tuple[RouteDecision, ...]:
-    """The routes that need code of AutoAdapter's own."""
-    reason = f"Needs rendered code: {NO_GENERATOR}."
-    return tuple(decision(route, reason, "AutoAdapter") for route in (Route.SHIM, Route.GENERATED))

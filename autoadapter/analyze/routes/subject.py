@@ -7,8 +7,9 @@ from typing import Literal
 from autoadapter.analyze.reading import Evidence
 from autoadapter.artifacts.model_profile import AttentionTraits, QuantizationTraits, StateTraits
 
-ModelImpl = Literal["auto", "transformers"]
-"""`--model-impl`: `transformers` forces the Transformers modeling backend, anything else is vLLM's own choice."""
+ModelImpl = Literal["auto", "transformers", "generated"]
+"""The route asked for: `transformers` forces vLLM's Transformers modeling backend (`--model-impl`), `generated` the
+model code that AutoAdapter writes; `auto` is the first that serves."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Target:
     platform: Literal["cpu", "cuda"]
     served_dtype: str
     model_impl: ModelImpl = "auto"
+    trusts_code: bool = False
+    """The user accepts to run the checkpoint's own code."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from autoadapter.engine.registry.rows import (
     known_issues,
     transformers_classes,
 )
+from autoadapter.engine.registry.written_code import WrittenCode, written_code
 
 __all__ = [
     "Alias",
@@ -42,6 +43,7 @@ __all__ = [
     "Registry",
     "RegistryMatch",
     "Row",
+    "WrittenCode",
     "accepted_kinds",
     "aliases",
     "backend_signals",
@@ -60,4 +62,5 @@ __all__ = [
     "registry_for",
     "serving_version",
     "transformers_classes",
+    "written_code",
 ]

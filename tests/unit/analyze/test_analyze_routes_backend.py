@@ -121,9 +121,12 @@ def test_code_of_the_checkpoint_is_unproven(tmp_path: Path) -> None:
     assert verdict(tmp_path / "m", "MineForCausalLM", {"model_type": "mine"}).outcome == "will_not_start"
 
 
-def test_code_of_the_checkpoint_with_recurrent_layers_fails(tmp_path: Path) -> None:
+def test_code_of_the_checkpoint_with_recurrent_layers_must_run_to_be_understood(tmp_path: Path) -> None:
     config: Json = {"auto_map": {"AutoModelForCausalLM": "modeling_mine.MineForCausalLM"}, **HYBRID}
-    assert verdict(tmp_path / "m", "MineForCausalLM", config).outcome == "will_not_start"
+    found = verdict(tmp_path / "m", "MineForCausalLM", config)
+    assert found.outcome == "unprovable_here"
+    assert found.hint is not None
+    assert found.hint.endswith("--trust-remote-code")
 
 
 def test_nested_language_model_decides(tmp_path: Path) -> None:

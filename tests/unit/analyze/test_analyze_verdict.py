@@ -80,7 +80,7 @@ def test_alias_is_considered_and_not_taken(profile: Verdicts) -> None:
     found = profile("PhimoeForCausalLM")
     assert (found.verdict.outcome, found.verdict.route) == ("will_not_start", Route.UNSUPPORTED)
     assert "vLLM serves the family as PhiMoEForCausalLM" in found.verdict.reason
-    considered = [Route.NATIVE, Route.ALIAS, Route.TRANSFORMERS, Route.SHIM, Route.GENERATED]
+    considered = [Route.NATIVE, Route.ALIAS, Route.TRANSFORMERS, Route.GENERATED]
     assert routes(found) == [*((route, False) for route in considered), (Route.UNSUPPORTED, True)]
     assert """--hf-overrides '{"architectures": ["PhiMoEForCausalLM"]}'""" in found.verdict.reason
 
@@ -106,8 +106,7 @@ def test_absent_architecture(profile: Verdicts) -> None:
     assert verdict.reason == (
         "NobodyKnowsForCausalLM is not in the registry of vLLM 0.32.0. "
         "The Transformers modeling backend does not start it: transformers has no class of that name "
-        "(known up to 5.19), and the checkpoint brings no code (auto_map). "
-        "It needs model code that AutoAdapter would generate, and this AutoAdapter does not render model code yet."
+        "(known up to 5.19), and the checkpoint brings no code (auto_map)."
     )
 
 
