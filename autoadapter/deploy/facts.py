@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from autoadapter.artifacts import OptimizedModel, ServingPlan, VerificationReport, WeightsRef
+from autoadapter.artifacts import OptimizedModel, Route, ServingPlan, VerificationReport, WeightsRef
 from autoadapter.deploy.names import object_name
 from autoadapter.deploy.site import Site
 
@@ -14,6 +14,9 @@ CONTAINER_USER = 2000
 """Any non-root id will do; the images need no passwd entry because HOME and USER are set."""
 CONFIG_IN_CONTAINER = "/etc/vllm/config.yaml"
 HOME_IN_CONTAINER = "/cache"
+PLUGIN = "plugin"
+"""Folder of the rendered vLLM plugin in a bundle: package and `.dist-info`, found through PYTHONPATH."""
+PLUGIN_IN_CONTAINER = "/opt/autoadapter/plugin"
 
 STARTUP_FLOOR_SECONDS = 600
 STARTUP_FACTOR = 3
@@ -58,6 +61,11 @@ class Facts:
         return object_name(self.plan.model.name)
 
     @property
+    def has_plugin(self) -> bool:
+        """Whether the model's code comes from the bundle."""
+        return self.plan.route is Route.GENERATED
+
+    @property
     def image(self) -> str:
         """Container image: the site's, or vLLM's official one by version tag."""
         repository = "vllm/vllm-openai" if self.plan.hardware.kind == "cuda" else "vllm/vllm-openai-cpu"
@@ -98,7 +106,14 @@ class Facts:
     def container_env(self) -> dict[str, str]:
         """Variables in a container, where only HOME is writable."""
         threads = {} if self.gpus else {"OMP_NUM_THREADS": str(self.cpu_cores)}
-        return {**OFFLINE, **_WRITABLE, **threads, **{setting.name: setting.value for setting in self.plan.env}}
+        plugin = {"PYTHONPATH": PLUGIN_IN_CONTAINER} if self.has_plugin else {}
+        return {
+            **OFFLINE,
+            **_WRITABLE,
+            **threads,
+            **plugin,
+            **{setting.name: setting.value for setting in self.plan.env},
+        }
 
     @property
     def cpu_cores(self) -> int:

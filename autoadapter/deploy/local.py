@@ -14,7 +14,7 @@ from autoadapter import __version__
 from autoadapter.artifacts import Deployment, Frozen, LocalServer
 from autoadapter.deploy import checksums, weights
 from autoadapter.deploy.envfile import read_env
-from autoadapter.deploy.facts import OFFLINE, client_url
+from autoadapter.deploy.facts import OFFLINE, PLUGIN, client_url
 from autoadapter.deploy.server import is_ours, loaded_models, start_ticks, stop, uptime_seconds
 from autoadapter.deploy.site import Site, check_host, check_port
 from autoadapter.engine import EngineServer, EngineTarget
@@ -110,6 +110,7 @@ def up(
         bundle / "vllm/config.yaml",
         log=bundle.parent / LOG,
         env={**OFFLINE, **read_env(bundle / "vllm/env")},
+        plugin=bundle / PLUGIN,
     )
     try:
         server.start(host=listen[0], port=listen[1], detach=True)

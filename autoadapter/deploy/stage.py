@@ -10,14 +10,13 @@ from autoadapter.artifacts import (
     Deployment,
     Finding,
     Level,
-    Route,
     Status,
     Target,
     Validation,
     VerificationReport,
 )
 from autoadapter.deploy import checksums, evidence, rollback, validators, weights
-from autoadapter.deploy.facts import Facts
+from autoadapter.deploy.facts import PLUGIN, Facts
 from autoadapter.deploy.request import DeployRequest, check
 from autoadapter.deploy.target import DeployTarget
 from autoadapter.deploy.targets import TARGETS
@@ -26,7 +25,7 @@ from autoadapter.deploy.views import RunbookView, SmokeView
 from autoadapter.progress import Progress, silent
 from autoadapter.rendering import render, replace_folder, write_atomically, write_tree
 
-COPIED_FOLDERS = ("vllm", "tokenizer")
+COPIED_FOLDERS = ("vllm", "tokenizer", PLUGIN)
 """What the bundle takes over from the adapter, byte for byte."""
 _CACHES = shutil.ignore_patterns("__pycache__", ".*")
 
@@ -161,7 +160,7 @@ def _findings(
     rows = [
         *(_rejected(row) for row in validations if row.status is Status.FAILED),
         *_unproven(request),
-        *_plugin_missing(facts),
+        *_plugin_missing(request, facts),
         *(row for plugin in chosen for row in plugin.findings(facts)),
     ]
     return tuple({(row.code, row.source): row for row in rows}.values())
@@ -192,16 +191,15 @@ def _unproven(request: DeployRequest) -> tuple[Finding, ...]:
     )
 
 
-def _plugin_missing(facts: Facts) -> tuple[Finding, ...]:
-    route = facts.plan.route
-    if route in (Route.NATIVE, Route.TRANSFORMERS):
+def _plugin_missing(request: DeployRequest, facts: Facts) -> tuple[Finding, ...]:
+    if not facts.has_plugin or (request.adapter / PLUGIN).is_dir():
         return ()
     return (
         Finding(
             code="deploy.plugin-missing",
             level=Level.BLOCKER,
-            message=f"The route {route} needs a vLLM plugin, and this bundle carries none.",
-            hint="Install the plugin into the image and the local engine before `up`.",
-            source="plan.json:route",
+            message=f"The route {facts.plan.route} needs a vLLM plugin, and the adapter carries none.",
+            hint="autoadapter generate --force",
+            source="adapter/plugin",
         ),
     )

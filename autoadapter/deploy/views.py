@@ -9,6 +9,8 @@ from autoadapter.deploy.facts import (
     CONTAINER_PORT,
     CONTAINER_USER,
     HOME_IN_CONTAINER,
+    PLUGIN,
+    PLUGIN_IN_CONTAINER,
     PRE_STOP_SECONDS,
     Facts,
 )
@@ -38,6 +40,8 @@ class DockerfileView:
     facts: Facts
     config: str = CONFIG_IN_CONTAINER
     home: str = HOME_IN_CONTAINER
+    plugin: str = PLUGIN
+    plugin_in_container: str = PLUGIN_IN_CONTAINER
     port: int = CONTAINER_PORT
     user: int = CONTAINER_USER
 

@@ -72,11 +72,25 @@ def group_is_alive(group: int) -> bool:
     return True
 
 
+def plugin_env(plugin: Path | None) -> dict[str, str]:
+    """The variable by which an interpreter, and all that it starts, finds a plugin that is not installed."""
+    if plugin is None or not plugin.is_dir():
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(plugin.resolve()), os.environ.get("PYTHONPATH"))))}
+
+
 class EngineServer:
     """A vLLM server that this process owns. As a context manager it is stopped at the end, whatever happens."""
 
     def __init__(
-        self, target: EngineTarget, model: Path, config: Path, *, log: Path, env: Mapping[str, str] | None = None
+        self,
+        target: EngineTarget,
+        model: Path,
+        config: Path,
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        plugin: Path | None = None,
     ) -> None:
         """Describe a server.
 
@@ -86,12 +100,13 @@ class EngineServer:
             config: a `vllm serve --config` YAML; it names options, not the model, so that one file serves any copy.
             log: where stdout and stderr go.
             env: variables on top of this process's own.
+            plugin: folder of a vLLM plugin with its `.dist-info`; it is put first on the search path if it exists.
         """
         self.target = target
         self.model = model
         self.config = config
         self.log = log
-        self.env = dict(env or {})
+        self.env = dict(env or {}) | plugin_env(plugin)
         self.cold_start_seconds = 0.0
         self.base_url = ""
         self._process: subprocess.Popen[bytes] | None = None

@@ -106,7 +106,7 @@ class Engines:
         write_atomically(config, to_yaml(stage_config(request.adapter, role)))
         env = QUIET_ENV | read_env(request.adapter / "vllm" / "env") | OPEN_ENV
         log = request.logs / f"verify-{role}.log"
-        return EngineServer(request.engine, Path(model), config, log=log, env=env)
+        return EngineServer(request.engine, Path(model), config, log=log, env=env, plugin=request.adapter / "plugin")
 
     def _record(self, role: Role, server: EngineServer, client: EngineClient) -> EngineRun:
         startup = server.startup

@@ -62,7 +62,7 @@ class Engine:
         self.log = log
         with log.open("wb") as errors:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environ, text=True
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environ, encoding="utf-8"
             )
 
     def read(self) -> dict:

@@ -11,6 +11,8 @@ from autoadapter.deploy.facts import (
     DRAIN_MARGIN_SECONDS,
     GIB,
     HOME_IN_CONTAINER,
+    PLUGIN,
+    PLUGIN_IN_CONTAINER,
     Facts,
 )
 from autoadapter.deploy.resources import resources
@@ -85,6 +87,7 @@ def _service(facts: Facts) -> dict[str, object]:
         "volumes": [
             _weights(facts),
             _bind("../vllm/config.yaml", CONFIG_IN_CONTAINER),
+            *([_bind(f"../{PLUGIN}", PLUGIN_IN_CONTAINER)] if facts.has_plugin else []),
             _scratch(HOME_IN_CONTAINER),
         ],
         "user": f"{CONTAINER_USER}:{CONTAINER_USER}",

@@ -65,7 +65,7 @@ class KubernetesTarget:
 
     def findings(self, facts: Facts) -> tuple[Finding, ...]:
         """What containers cannot see, and what a rollout costs without spare devices."""
-        return (*containers.container_findings(facts), *_rollout_gap(facts))
+        return (*containers.container_findings(facts), *_plugin_image(facts), *_rollout_gap(facts))
 
     def validate(self, bundle: Path) -> tuple[Validation, ...]:
         """Every object against the schema of its kind, every file by yamllint, and the whole by kustomize."""
@@ -76,6 +76,20 @@ class KubernetesTarget:
             *validators.KUSTOMIZE.check(bundle, FOLDER),
             *validators.HADOLINT.check(bundle, containers.DOCKERFILE),
         )
+
+
+def _plugin_image(facts: Facts) -> tuple[Finding, ...]:
+    if not facts.has_plugin or facts.site.image:
+        return ()
+    return (
+        Finding(
+            code="deploy.plugin-image",
+            level=Level.BLOCKER,
+            message=f"The pods need an image with this bundle's vLLM plugin, and {facts.image} has none.",
+            hint=f"Build {containers.DOCKERFILE}, push the image, then: autoadapter deploy --image NAME@sha256:DIGEST",
+            source="kubernetes/deployment.yaml:image",
+        ),
+    )
 
 
 def _rollout_gap(facts: Facts) -> tuple[Finding, ...]:
