@@ -49,14 +49,37 @@ class Call:
     """One call of a module: the events `first` … `last - 1` happened inside it."""
 
     path: str
-    ins: tuple[Seen, ...]
-    """Tensors among positional and keyword arguments, in order."""
+    args: tuple[Any, ...]
+    """As passed, with a `Seen` for every tensor; `kwargs` likewise."""
+    kwargs: dict[str, Any]
     outs: tuple[Seen, ...]
     first: int
     last: int
 
+    @property
+    def ins(self) -> tuple[Seen, ...]:
+        """Tensors among positional and keyword arguments, in order."""
+        return tuple(leaf for leaf in tree_leaves((self.args, self.kwargs)) if isinstance(leaf, Seen))
 
-@dataclass
+
+def results(func: Any, args: Any, result: Any) -> tuple[str, Any, list[torch.Tensor]]:
+    """Name of a torch call, its result (what was lazy is made), and the tensors that it made or wrote to.
+
+    A call without such tensors is no event. Whoever counts events asks here, so that all count alike.
+    """
+    name = getattr(func, "__name__", str(func))
+    if name == "__get__":
+        name = getattr(getattr(func, "__self__", None), "__name__", name)
+    if name == "__iter__":
+        items = list(result)
+        return name, iter(items), items
+    if name == "__setitem__":
+        return name, result, [args[0]]
+    made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    return name, result, [] if name in {"grad", "data", "__set__"} else made
+
+
+@dataclass(eq=False)
 class Trace(TorchFunctionMode):
     """Use as a context manager around one forward pass of `model`."""
 
@@ -72,7 +95,9 @@ class Trace(TorchFunctionMode):
         self._seen: dict[int, Seen] = {}
         self._alive: list[torch.Tensor] = []  # an id is only unique while its tensor lives
         self._modules: list[str] = []
-        self._open: list[tuple[tuple[Seen, ...], int]] = []
+        self._open: list[tuple[Any, Any, int]] = []
+        self._versions: dict[int, int] = {}
+        self._writers: dict[int, int] = {}  # by storage: the last event that made or wrote a tensor in it
         self._hooks: list[Any] = []
         self._busy = False
 
@@ -95,11 +120,9 @@ class Trace(TorchFunctionMode):
         kwargs = kwargs or {}
         if self._busy:
             return func(*args, **kwargs)
-        name = getattr(func, "__name__", str(func))
         noted_args, noted_kwargs = tree_map(self._note, (tuple(args), dict(kwargs)))
-        result = func(*args, **kwargs)
-        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        if made and name != "__get__":
+        name, result, made = results(func, args, func(*args, **kwargs))
+        if made:
             index = len(self.events)
             outs = tuple(self._made(tensor, index) for tensor in made)
             where = self._modules[-1] if self._modules else ""
@@ -122,9 +145,12 @@ class Trace(TorchFunctionMode):
         return self._look(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
     def _look(self, tensor: torch.Tensor) -> Seen:
-        if id(tensor) not in self._seen:
-            self._remember(tensor, None)
-        return self._seen[id(tensor)]
+        known = self._seen.get(id(tensor))
+        if known is None:
+            return self._remember(tensor, None)
+        if self._version(tensor) != self._versions[id(tensor)]:  # written through a view
+            return self._remember(tensor, self._writers.get(self._storage(tensor)))
+        return known
 
     def _made(self, tensor: torch.Tensor, index: int) -> Seen:
         known = self._seen.get(id(tensor))
@@ -135,24 +161,41 @@ class Trace(TorchFunctionMode):
     def _remember(self, tensor: torch.Tensor, event: int | None) -> Seen:
         self._busy = True
         try:
-            name = self._storages.get(tensor.untyped_storage().data_ptr())
-            self._seen[id(tensor)] = Seen(tensor.detach().clone(), name, event)
+            storage = tensor.untyped_storage().data_ptr()
+            seen = Seen(tensor.detach().clone(), self._storages.get(storage), event)
+            self._versions[id(tensor)] = tensor._version
         finally:
             self._busy = False
+        self._seen[id(tensor)] = seen
+        if event is not None:
+            self._writers[storage] = event
         self._alive.append(tensor)
-        return self._seen[id(tensor)]
+        return seen
 
-    def _all(self, tree: Any) -> tuple[Seen, ...]:
-        return tuple(self._look(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+    def _version(self, tensor: torch.Tensor) -> int:
+        self._busy = True
+        try:
+            return tensor._version
+        finally:
+            self._busy = False
+
+    def _storage(self, tensor: torch.Tensor) -> int:
+        self._busy = True
+        try:
+            return tensor.untyped_storage().data_ptr()
+        finally:
+            self._busy = False
 
     def _entering(self, path: str) -> Any:
         def hook(module: nn.Module, args: Any, kwargs: Any) -> None:  # noqa: ARG001
-            self._open.append((self._all((args, kwargs)), len(self.events)))
+            noted = tree_map(self._note, (tuple(args), dict(kwargs)))
+            self._open.append((*noted, len(self.events)))
             self._modules.append(path)
 
         return hook
 
     def _leaving(self, module: nn.Module, args: Any, kwargs: Any, result: Any) -> None:  # noqa: ARG002
-        ins, first = self._open.pop()
+        noted_args, noted_kwargs, first = self._open.pop()
         path = self._modules.pop()
-        self.calls.append(Call(path, ins, self._all(result), first, len(self.events)))
+        outs = tuple(self._look(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor))
+        self.calls.append(Call(path, noted_args, noted_kwargs, outs, first, len(self.events)))

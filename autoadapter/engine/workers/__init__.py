@@ -1,0 +1,1 @@
+"""Scripts that run in another interpreter; nothing of AutoAdapter's own process imports them."""

@@ -1,0 +1,5 @@
+"""From the checkpoint's names and layouts to vLLM's parameters."""
+
+from autoadapter.generate.plugin.loading.view import LoadingView
+
+__all__ = ["LoadingView"]

@@ -1,0 +1,33 @@
+"""vLLM's `WeightsMapper`, small enough to check here that rules map every name as they should."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Shard = str | int | None
+
+
+@dataclass(frozen=True)
+class Mapper:
+    """Rules in the order in which vLLM applies them; a new part of None drops the tensor."""
+
+    substr: Mapping[str, str | None] = field(default_factory=dict)
+    stacked: Mapping[str, tuple[str, Shard]] = field(default_factory=dict)
+    prefix: Mapping[str, str | None] = field(default_factory=dict)
+
+    def map(self, name: str) -> tuple[str, Shard] | None:
+        """The parameter and the part of it that a checkpoint's tensor goes to; None where it is dropped."""
+        for old, new in self.substr.items():
+            if old in name:
+                if new is None:
+                    return None
+                name = name.replace(old, new, 1)
+        shard: Shard = None
+        for old, (fused, part) in self.stacked.items():
+            if old in name:
+                name, shard = name.replace(old, fused, 1), part
+        for old, new in self.prefix.items():
+            if name.startswith(old):
+                if new is None:
+                    return None
+                name = name.replace(old, new, 1)
+        return name, shard

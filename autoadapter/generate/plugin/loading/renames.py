@@ -1,0 +1,98 @@
+"""The fewest and shortest rules of a `WeightsMapper` that map every name of a checkpoint."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from autoadapter.errors import UnsupportedModelError
+from autoadapter.generate.plugin.loading.mapper import Mapper, Shard
+from autoadapter.generate.plugin.loading.pairs import EXPERT, LAYER, Pair
+
+
+def find_mapper(pairs: Sequence[Pair], ignored: Sequence[str]) -> Mapper:
+    """Rules for all pairs; `ignored` names are dropped.
+
+    Raises:
+        UnsupportedModelError: no set of rules maps every name; says which name is left.
+    """
+    for is_short in (True, False):
+        mapper = _mapper(pairs, ignored, is_short)
+        wrong = _unmapped(mapper, pairs, ignored)
+        if wrong is None:
+            return mapper
+    raise UnsupportedModelError(f"no rule maps the checkpoint's {wrong}")
+
+
+def _unmapped(mapper: Mapper, pairs: Iterable[Pair], ignored: Iterable[str]) -> str | None:
+    for pair in pairs:
+        for old, final in pair.samples():
+            if mapper.map(old) != final:
+                return old
+    kept = (name for name in ignored if mapper.map(name.replace(LAYER, "0").replace(EXPERT, "0")) is not None)
+    return next(kept, None)
+
+
+def _mapper(pairs: Sequence[Pair], ignored: Sequence[str], is_short: bool) -> Mapper:
+    substr: dict[str, str | None] = {}
+    prefix: dict[str, str | None] = {}
+    for name in ignored:
+        head, tail = _cut(name)
+        if tail is None:
+            prefix[head] = None
+        else:
+            substr[tail.replace(EXPERT, "")] = None
+    for pair in pairs:
+        _add_rules(pair, substr, prefix, is_short)
+    in_order: dict[str, str | None] = dict(sorted(substr.items(), key=lambda rule: -len(rule[0])))
+    return Mapper(in_order, _stacked(pairs, Mapper(in_order, {}, prefix), is_short), prefix)
+
+
+def _cut(name: str) -> tuple[str, str | None]:
+    """`model.layers.{layer}.mlp.up.weight` → (`model.layers.`, `.mlp.up.weight`)."""
+    head, found, tail = name.partition(LAYER)
+    return (head, tail) if found else (name, None)
+
+
+def _add_rules(pair: Pair, substr: dict[str, str | None], prefix: dict[str, str | None], is_short: bool) -> None:
+    old_head, old_tail = _cut(pair.old)
+    new_head, new_tail = _cut(pair.new)
+    if old_tail is None or new_tail is None:
+        old, new = _without_common_end(pair.old, pair.new) if is_short else (pair.old, pair.new)
+        if old != new:
+            prefix[old] = new
+        return
+    if old_head != new_head:
+        prefix[old_head] = new_head
+    old_parts, new_parts = old_tail.split(EXPERT), new_tail.split(EXPERT)
+    for old_part, new_part in zip(old_parts, new_parts, strict=True):
+        old, new = _without_common_end(old_part, new_part) if is_short else (old_part, new_part)
+        if old != new:
+            substr[old] = new
+
+
+def _without_common_end(old: str, new: str) -> tuple[str, str]:
+    """Both names without the components that they share at the end, down to one whole component."""
+    old_parts, new_parts = old.split("."), new.split(".")
+    shared = 0
+    most = min(len(old_parts), len(new_parts)) - 1
+    while shared < most and old_parts[-1 - shared] == new_parts[-1 - shared]:
+        shared += 1
+    if shared == 0 or old == new:
+        return old, new
+    while shared > 0 and not "".join(old_parts[:-shared]):
+        shared -= 1
+    return ".".join(old_parts[:-shared]) + ".", ".".join(new_parts[:-shared]) + "."
+
+
+def _stacked(pairs: Sequence[Pair], renaming: Mapper, is_short: bool) -> Mapping[str, tuple[str, Shard]]:
+    """`.q_proj` → (`.qkv_proj`, `q`); the parent's name is added where the short form meets other names."""
+    rules: dict[str, tuple[str, Shard]] = {}
+    others = [renaming.map(old) for pair in pairs if pair.final[1] is None for old, _ in pair.samples()]
+    untouched = [mapped[0] for mapped in others if mapped]
+    for pair in pairs:
+        name, shard = pair.final
+        if shard is None:
+            continue
+        part, fused = pair.place.name.split(".")[:-1], name.split(".")[:-1]
+        short = f".{part[-1]}."
+        depth = 1 if is_short and not any(short in other for other in untouched) else 2
+        rules["".join(f".{word}" for word in part[-depth:])] = ("".join(f".{word}" for word in fused[-depth:]), shard)
+    return rules

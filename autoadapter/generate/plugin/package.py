@@ -1,0 +1,111 @@
+"""Views of the files around the model: one a template."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from autoadapter.artifacts.decoder import DecoderSpec
+from autoadapter.engine.registry.config_classes import bare_class
+from autoadapter.generate.plugin.api import next_minor
+
+VERSION = "0.1.0"
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the plugin's parts are called."""
+
+    package: str
+    distribution: str
+    model_class: str
+    config_class: str | None
+    """None where transformers brings the class."""
+
+    @classmethod
+    def of(cls, spec: DecoderSpec, config: dict[str, Any]) -> Self:
+        """Names for a spec and the config that it will serve."""
+        slug = re.sub(r"[^a-z0-9]+", "_", spec.model_type.lower()).strip("_") or "model"
+        model_class = re.sub(r"\W", "", spec.architecture)
+        needs_class = "auto_map" in config or bare_class(spec.model_type) is None
+        stem = re.sub(r"(ForCausalLM|LMHeadModel|ForConditionalGeneration)$", "", model_class)
+        return cls(
+            package=f"vllm_adapter_{slug}",
+            distribution=f"vllm-adapter-{slug.replace('_', '-')}",
+            model_class=model_class,
+            config_class=f"{stem}Config" if needs_class else None,
+        )
+
+
+@dataclass(frozen=True)
+class Registration:
+    """`__init__.py` of the package."""
+
+    template: ClassVar[str] = "plugin/__package__/__init__.py.j2"
+
+    architecture: str
+    model_type: str
+    package: str
+    model_class: str
+    config_class: str | None
+
+    @classmethod
+    def of(cls, spec: DecoderSpec, names: Names) -> Self:
+        """The view of a spec."""
+        return cls(spec.architecture, spec.model_type, names.package, names.model_class, names.config_class)
+
+
+@dataclass(frozen=True)
+class LoadingModule:
+    """The module that accounts for every tensor."""
+
+    template: ClassVar[str] = "plugin/__package__/loading.py.j2"
+
+    has_experts: bool
+
+    @classmethod
+    def of(cls, spec: DecoderSpec, names: Names) -> Self:  # noqa: ARG003
+        """The view of a spec."""
+        return cls(any(branch.mixer.mixer == "moe" for kind in spec.kinds for branch in kind.branches))
+
+
+@dataclass(frozen=True)
+class _Distribution:
+    distribution: str
+    package: str
+    version: str
+    description: str
+    vllm_since: str
+    vllm_until: str
+
+    @classmethod
+    def of(cls, spec: DecoderSpec, names: Names, vllm_version: str) -> Self:
+        """The view of a spec."""
+        return cls(
+            distribution=names.distribution,
+            package=names.package,
+            version=VERSION,
+            description=f"Serves {spec.architecture} in vLLM",
+            vllm_since=".".join(vllm_version.split(".")[:2]),
+            vllm_until=next_minor(vllm_version),
+        )
+
+
+@dataclass(frozen=True)
+class Pyproject(_Distribution):
+    """What pip installs."""
+
+    template: ClassVar[str] = "plugin/pyproject.toml.j2"
+
+
+@dataclass(frozen=True)
+class Metadata(_Distribution):
+    """What makes Python see the folder as an installed distribution."""
+
+    template: ClassVar[str] = "plugin/__dist_info__/METADATA.j2"
+
+
+@dataclass(frozen=True)
+class EntryPoints(_Distribution):
+    """Where vLLM finds `register`, without an installation."""
+
+    template: ClassVar[str] = "plugin/__dist_info__/entry_points.txt.j2"

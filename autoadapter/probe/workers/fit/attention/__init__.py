@@ -1,0 +1,31 @@
+"""Fits a block that mixes tokens by softmax attention."""
+
+from autoadapter.artifacts.decoder import Attention, LatentAttention
+from autoadapter.probe.workers.fit.attention.assemble import fit_projections, fit_softmax
+from autoadapter.probe.workers.fit.attention.check import checked
+from autoadapter.probe.workers.fit.attention.core import find_core
+from autoadapter.probe.workers.fit.attention.latent import fit_latent, is_latent
+from autoadapter.probe.workers.fit.attention.output import fit_output
+from autoadapter.probe.workers.fit.attention.scores import fit_scores
+from autoadapter.probe.workers.fit.fitted import Fitted
+from autoadapter.probe.workers.scene import Block, Scene
+
+
+def fit_attention(scene: Scene, block: Block) -> Fitted[Attention | LatentAttention]:
+    """Explain an attention block by the data flow and the numbers of its trace.
+
+    Raises:
+        UnexplainedError: a step of it is none of the candidates, or recomputing it from the fit gives something else.
+    """
+    core = find_core(scene, block)
+    scores = fit_scores(core, block.module)
+    output = fit_output(scene, block, core)
+    if is_latent(scene, block, core):
+        spec, uses = fit_latent(scene, block, core, scores, output)
+        return checked(scene, block, spec, uses)
+    parts = fit_projections(scene, block, core)
+    spec, uses = fit_softmax(scene, block, core, scores, parts, output)
+    return checked(scene, block, spec, uses)
+
+
+__all__ = ["fit_attention"]

@@ -1,0 +1,183 @@
+"""Puts core, scores, chains and output of a block together to an `Attention`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from autoadapter.artifacts.decoder import Attention, Norm, Rope, Value
+from autoadapter.probe.workers.fit.attention.chain import Activated, Chain, Clipped, Rotated, snapped, walk
+from autoadapter.probe.workers.fit.attention.core import Core
+from autoadapter.probe.workers.fit.attention.head_norms import HeadNorm
+from autoadapter.probe.workers.fit.attention.output import Output
+from autoadapter.probe.workers.fit.attention.packing import HEADS, KV_HEADS, uses_of
+from autoadapter.probe.workers.fit.attention.scores import Scores, fit_alibi, fit_window
+from autoadapter.probe.workers.fit.binding import bind, stated
+from autoadapter.probe.workers.fit.fitted import ParameterUse, UnexplainedError
+from autoadapter.probe.workers.scene import Block, Scene
+
+SCALE_KEYS = ("attention_multiplier", "attn_scale", "attention_scale", "attn_config.softmax_scale", "scaling", "attn_scaling")
+ROOT_KEYS = ("query_pre_attn_scalar", "head_dim", "qk_head_dim", "attention_head_dim", "attention_head_size", "kv_channels")
+CAP_KEYS = ("attn_logit_softcapping", "attn_logit_softcap", "attn_logits_soft_cap", "attn_logit_soft_cap")
+CLIP_KEYS = ("attn_config.clip_qkv", "clip_qkv", "attn_clip_qkv")
+HEAD_DIM_KEYS = ("head_dim", "attention_head_dim", "attention_head_size", "kv_channels", "d_kv")
+
+
+@dataclass(frozen=True, eq=False)
+class Projections:
+    """The three chains, keys and values without repeated heads."""
+
+    q: Chain
+    k: Chain
+    v: Chain
+
+
+def without_repeats(chain: Chain, heads: int, module: str) -> Chain:
+    """The chain with each key head once.
+
+    Raises:
+        UnexplainedError: query head h does not use key head h // group.
+    """
+    kept = [0]
+    for head in range(1, heads):
+        if not torch.equal(chain.rows[head], chain.rows[kept[-1]]):
+            kept.append(head)
+    count = len(kept)
+    if heads % count or kept != list(range(0, heads, heads // count)) or len(set(chain.rows[kept, 0].tolist())) < count:
+        raise UnexplainedError(module, (), "query heads do not share key heads in consecutive groups")
+    return Chain(chain.product, chain.rows[kept], chain.steps)
+
+
+def fit_projections(scene: Scene, block: Block, core: Core) -> Projections:
+    """Queries, keys and values back to the input."""
+    heads = core.q.value.shape[0]
+    q, k, v = (walk(scene, block.module, block.x, part.seen, part.index) for part in (core.q, core.k, core.v))
+    return Projections(q, without_repeats(k, heads, block.module), without_repeats(v, heads, block.module))
+
+
+def fit_softmax(
+    scene: Scene, block: Block, core: Core, scores: Scores, parts: Projections, output: Output
+) -> tuple[Attention, tuple[ParameterUse, ...]]:
+    """The spec and where its parameters are."""
+    config, module = scene.config, block.module
+    for name, chain in (("queries", parts.q), ("keys", parts.k), ("values", parts.v)):
+        if chain.product.source is not block.x and not same_input(scene, chain, block):
+            raise UnexplainedError(module, (), f"{name} are projected from something else than the block's input")
+        if chain.only(Activated):
+            raise UnexplainedError(module, (), f"an activation on {name}")
+    heads, dim = core.q.index.shape
+    key_scale = fit_key_scale(config, parts.k)
+    total = scores.slope * parts.q.scale * (1.0 if key_scale else parts.k.scale)
+    scale = fit_scale(config, total, dim)
+    norms = {name: chain.only(HeadNorm) for name, chain in (("q", parts.q), ("k", parts.k), ("v", parts.v))}
+    clips = {name: chain.only(Clipped) for name, chain in (("q", parts.q), ("k", parts.k), ("v", parts.v))}
+    alibi = fit_alibi(config, scores.alibi, float(scale.number), module)[0] if scores.alibi is not None else None
+    spec = Attention(
+        num_heads=bind(config, heads, HEADS),
+        num_kv_heads=bind(config, parts.k.rows.shape[0], (*KV_HEADS, *HEADS)),
+        head_dim=bind(config, dim, HEAD_DIM_KEYS),
+        v_head_dim=bind(config, core.v.index.shape[1], ("v_head_dim",)) if core.v.index.shape[1] != dim else None,
+        q_bias=parts.q.product.bias is not None,
+        k_bias=parts.k.product.bias is not None,
+        v_bias=parts.v.product.bias is not None,
+        o_bias=output.product.bias is not None,
+        clip=_clip(config, clips, module),
+        q_norm=norms["q"].fitted.value if norms["q"] else None,
+        k_norm=norms["k"].fitted.value if norms["k"] else None,
+        v_norm=norms["v"].fitted.value if norms["v"] else None,
+        norm_width=next((norm.width for norm in (norms["q"], norms["k"]) if norm), "head"),
+        norm_after_rope=_after_rope(parts),
+        rope=fit_shared_rope(parts.q, parts.k, module),
+        key_scale=key_scale,
+        scale=scale,
+        softcap=bind(config, snapped(scores.softcap, _numbers(config, CAP_KEYS)), CAP_KEYS) if scores.softcap else None,
+        window=fit_window(config, scores.window),
+        alibi=alibi,
+        sinks=scores.sinks is not None,
+        gate=output.gate[0] if output.gate else None,
+        sub_norm=output.sub_norm.fitted.value if output.sub_norm else None,
+    )
+    return spec, _uses(scene, block, parts, scores, output)
+
+
+def same_input(scene: Scene, chain: Chain, block: Block) -> bool:
+    """Whether a projection reads x, reshaped at most."""
+    source = chain.product.source.value
+    return source.numel() == block.x.value.numel() and torch.equal(source.flatten(), block.x.value.flatten())
+
+
+def fit_key_scale(config: Any, chain: Chain) -> Value | None:
+    """A multiplier of the keys that the config states; any other is part of the scale."""
+    found = bind(config, chain.scale, ("key_multiplier", "key_scale"))
+    return found if found.key and chain.scale != 1.0 else None
+
+
+def fit_scale(config: Any, number: float, dim: int) -> Value:
+    """What multiplies q · k, bound to what states it."""
+    exact = snapped(number, [dim**-0.5, *_numbers(config, SCALE_KEYS), *(v**-0.5 for v in _numbers(config, ROOT_KEYS) if v > 0)])
+    if exact == 1.0 and dim != 1:
+        return Value(number=1.0)
+    own = bind(config, exact, ("query_pre_attn_scalar",), forms=("inverse_square_root",))
+    if own.key and abs(exact - dim**-0.5) > 1e-6 * exact:
+        return own
+    own = bind(config, exact, SCALE_KEYS)
+    own = own if own.key else bind(config, exact, ROOT_KEYS, forms=("inverse_square_root",))
+    return own if own.key else bind(config, exact, ("head_dim",), forms=("reciprocal",))
+
+
+def _numbers(config: Any, keys: tuple[str, ...]) -> list[float]:
+    found = [stated(config, key) for key in keys]
+    return [float(value) for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
+
+
+def _clip(config: Any, clips: dict[str, Clipped | None], module: str) -> Value | None:
+    numbers = {clip.number if clip else None for clip in clips.values()}
+    if len(numbers) != 1:
+        raise UnexplainedError(module, (), "queries, keys and values are clamped differently")
+    number = numbers.pop()
+    return None if number is None else bind(config, number, CLIP_KEYS)
+
+
+def _after_rope(parts: Projections) -> bool:
+    order = [type(step) for step in parts.q.steps if isinstance(step, HeadNorm | Rotated)]
+    return order == [Rotated, HeadNorm]
+
+
+def fit_shared_rope(q: Chain, k: Chain, module: str) -> Rope | None:
+    """The rotation that explains queries and keys at once."""
+    rotations = [chain.only(Rotated) for chain in (q, k)]
+    if rotations == [None, None]:
+        return None
+    if None in rotations:
+        raise UnexplainedError(module, (), "only queries or only keys are rotated")
+    errors = {rope: error for error, rope in rotations[1].tried}
+    joint = [(max(error, errors.get(rope, float("inf"))), rope) for error, rope in rotations[0].tried]
+    return min(joint, key=lambda pair: pair[0])[1]
+
+
+def _uses(
+    scene: Scene, block: Block, parts: Projections, scores: Scores, output: Output
+) -> tuple[ParameterUse, ...]:
+    chains = {"q_proj": parts.q, "k_proj": parts.k, "v_proj": parts.v}
+    norms = {f"{name[0]}_norm": chain.only(HeadNorm) for name, chain in chains.items()} | {"sub_norm": output.sub_norm}
+    if output.gate:
+        chains["gate_proj"] = output.gate[1]
+    uses = [*uses_of(chains, scene.config, block.module)]
+    uses.append(ParameterUse(output.product.weight, ("o_proj.weight",), transposed=output.product.transposed))
+    if output.product.bias:
+        uses.append(ParameterUse(output.product.bias, ("o_proj.bias",)))
+    for name, norm in norms.items():
+        for use in norm.fitted.uses if norm else ():
+            uses.append(ParameterUse(use.parameter, tuple(f"{name}.{target}" for target in use.targets)))
+    if scores.sinks is not None:
+        uses.append(ParameterUse(_sink_parameter(scene, block, scores.sinks), ("sinks",)))
+    return tuple(uses)
+
+
+def _sink_parameter(scene: Scene, block: Block, sinks: torch.Tensor) -> str:
+    named = {seen.parameter for event in block.events for seen in event.ins if seen.parameter}
+    for name in sorted(named):
+        value = scene.parameter(name).detach().float().flatten()
+        if value.shape == sinks.shape and bool((value - sinks).abs().max() < 1e-3 * value.abs().max().clamp(min=1e-3)):
+            return name
+    raise UnexplainedError(block.module, (), "a sink that is no parameter")

@@ -1,0 +1,21 @@
+"""Fits what treats each token alone: an MLP, a mixture of experts, or a block carried over as it is."""
+
+from autoadapter.artifacts.decoder import Mlp, Moe, Opaque
+from autoadapter.probe.workers.fit.feed_forward.dense import fit_mlp
+from autoadapter.probe.workers.fit.feed_forward.moe import fit_moe
+from autoadapter.probe.workers.fit.feed_forward.products import products
+from autoadapter.probe.workers.fit.fitted import Fitted, UnexplainedError
+from autoadapter.probe.workers.scene import Block, Scene
+
+__all__ = ["fit_feed_forward"]
+
+
+def fit_feed_forward(scene: Scene, block: Block) -> Fitted[Mlp | Moe | Opaque]:
+    """What a block without token mixing computes.
+
+    Raises:
+        UnexplainedError: no candidate reproduces it, and it is not one module that can be carried over.
+    """
+    found = products(scene, block.events)
+    moe = fit_moe(scene, block, found)
+    return moe if moe is not None else fit_mlp(scene, block, found)

@@ -1,0 +1,81 @@
+"""Config keys that state sizes and numbers of feed-forward blocks, the likeliest first."""
+
+from typing import Any
+
+from autoadapter.artifacts.decoder import Value
+from autoadapter.probe.workers.fit.binding import bind, stated
+
+CLOSE = 2e-5
+HIDDEN = ("hidden_size", "n_embd", "d_model")
+DENSE = (
+    "intermediate_size",
+    "ffn_dim",
+    "n_inner",
+    "ffn_hidden_size",
+    "dff",
+    "d_ff",
+    "intermediate_size_mlp",
+    "dense_intermediate_size",
+    "prefix_dense_intermediate_size",
+    "shared_intermediate_size",
+)
+EXPERT = (
+    "moe_intermediate_size",
+    "expert_ffn_hidden_size",
+    "ffn_config.ffn_hidden_size",
+    "moe_ffn_hidden_size",
+    "expert_intermediate_size",
+    "intermediate_size",
+    "ffn_dim",
+)
+SHARED = ("shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size")
+EXPERTS = (
+    "num_experts",
+    "num_local_experts",
+    "n_routed_experts",
+    "moe_num_experts",
+    "ffn_config.moe_num_experts",
+)
+TOP_K = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "moe_top_k",
+    "moe_topk",
+    "moe_k",
+    "top_k_experts",
+    "ffn_config.moe_top_k",
+    "num_selected_experts",
+)
+SCALING = ("routed_scaling_factor", "router_scaling_factor", "route_scale", "moe_routed_scaling_factor")
+GROUPS = ("n_group", "num_expert_group", "n_groups")
+TOPK_GROUP = ("topk_group", "topk_groups")
+LIMIT = ("swiglu_limit", "swiglu_clamp", "activation_limit")
+SOFTCAP = ("moe_router_logit_softcapping", "router_logit_softcapping", "router_softcap")
+GATE_SCALE = ("mlp_multipliers.0", "gate_multiplier", "mlp_gate_multiplier")
+DOWN_SCALE = ("mlp_multipliers.1", "down_multiplier", "mlp_down_multiplier")
+
+
+def size(config: Any, number: int, keys: tuple[str, ...], *, parts_of: tuple[str, ...] = ()) -> Value:
+    """An intermediate size: stated, or a small multiple of a key in `parts_of`, or of the hidden size."""
+    value = bind(config, number, keys)
+    for other in (*parts_of, *HIDDEN):
+        whole = stated(config, other)
+        if value.key is None and isinstance(whole, int) and whole > 0 and number % whole == 0:
+            value = bind(config, number, (other,), factors=(float(number // whole),))
+    return value
+
+
+def near(config: Any, number: float, names: tuple[str, ...], seen: tuple[float, ...] = ()) -> Value:
+    """A number that was fitted through float32: the config's, or else one that the calls mention, where it is as close.
+
+    Args:
+        config: the reference's text config.
+        number: as fitted.
+        names: keys that may state it.
+        seen: plain numbers among the arguments of the block's calls.
+    """
+    for name in names:
+        value = stated(config, name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value - number) <= CLOSE * abs(number):
+            return bind(config, value, (name,))
+    return Value(number=next((one for one in seen if abs(one - number) <= CLOSE * abs(number)), number))

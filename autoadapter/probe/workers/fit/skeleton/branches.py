@@ -1,0 +1,195 @@
+"""The branches of one layer with their norms and scales."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from autoadapter.artifacts.decoder import Norm, Value
+from autoadapter.probe.workers.fit.binding import bind
+from autoadapter.probe.workers.fit.fitted import Fitted, ParameterUse
+from autoadapter.probe.workers.fit.norms import ROUNDING, apply_norm
+from autoadapter.probe.workers.fit.skeleton.flow import enclosing, flow_of, same_elements
+from autoadapter.probe.workers.fit.skeleton.normal import Normed, Norms
+from autoadapter.probe.workers.fit.skeleton.parts import BranchSkeleton, LayerSkeleton
+from autoadapter.probe.workers.fit.skeleton.scales import SCALE_KEYS, numeric_keys
+from autoadapter.probe.workers.fit.skeleton.stream import Leaf, Reading, Step, Stream
+from autoadapter.probe.workers.fit.skeleton.terms import Term, unscale
+from autoadapter.probe.workers.fit.skeleton.watching import call_of
+from autoadapter.probe.workers.scene import Block, Scene
+from autoadapter.probe.workers.trace import Call, Seen
+
+
+def layer_blocks(scene: Scene, layer: int) -> LayerSkeleton:
+    """The branches of a layer, each with its block, norms and scales.
+
+    Raises:
+        UnexplainedError: the layer is no residual stream that blocks join; names the layer.
+    """
+    call = call_of(scene, layer)
+    norms = Norms(scene, flow_of(scene.trace))
+    stream = Stream(scene, norms, call, hidden_ends(scene, layer))
+    writer = _Writer(stream, layer)
+    for step in stream.steps():
+        writer.write(step)
+    error = recompose(scene, stream, writer.branches)
+    if error > ROUNDING:
+        raise stream.refusal(f"recomposed from its branches it is off by {error:.1e}")
+    return LayerSkeleton(layer, tuple(writer.branches), error)
+
+
+def hidden_ends(scene: Scene, layer: int) -> tuple[Seen, Seen]:
+    """The hidden states that a layer is given, and those that it returns."""
+    call = call_of(scene, layer)
+    out = next(seen for seen in call.outs if _hidden(seen, scene))
+    if layer > 0:
+        before = call_of(scene, layer - 1)
+        given = [seen for seen in call.ins if any(_same(seen, made) for made in before.outs if _hidden(made, scene))]
+    else:
+        given = [seen for seen in call.ins if _hidden(seen, scene) and seen.value.shape == out.value.shape]
+    return given[0], out
+
+
+def _hidden(seen: Seen, scene: Scene) -> bool:
+    shape = seen.value.shape
+    return seen.value.is_floating_point() and len(shape) >= 2 and scene.ids.shape[1] in shape[:-1]
+
+
+def _same(first: Seen, second: Seen) -> bool:
+    return first is second or same_elements(first.value, second.value)
+
+
+class _Writer:
+    """Writes steps of the stream down as branches."""
+
+    def __init__(self, stream: Stream, layer: int) -> None:
+        self.stream, self.layer = stream, layer
+        self.branches: list[BranchSkeleton] = []
+        self._inputs: list[Normed | None] = []
+        self._waiting: Normed | None = None
+
+    def write(self, step: Step) -> None:
+        """Add what one step adds."""
+        if step.norm is not None:
+            self._normed(step.norm)
+            return
+        for at, leaf in enumerate(self._merged(step)):
+            self.branches.append(self._branch(step, leaf, at))
+            self._waiting = None
+
+    def _normed(self, norm: Normed) -> None:
+        if not self.branches:
+            if self._waiting is not None:
+                raise self.stream.refusal("the residual stream is normed twice")
+            self._waiting = norm
+            return
+        last = self.branches[-1]
+        if last.post_norm is not None:
+            raise self.stream.refusal("the residual stream is normed twice")
+        uses, evidence = _told(norm.norm, "post_norm")
+        self.branches[-1] = replace(
+            last, post_norm=norm.norm.value, uses=last.uses + uses, evidence=last.evidence + evidence
+        )
+
+    def _merged(self, step: Step) -> tuple[Leaf, ...]:
+        return step.leaves
+
+    def _branch(self, step: Step, leaf: Leaf, at: int) -> BranchSkeleton:
+        reading, normed = leaf.reading, self._waiting
+        first_state = self.stream.start
+        own = reading.state is step.before.seen
+        if at > 0 and own and step.before.seen is not first_state:
+            raise self.stream.refusal("two blocks beside each other read the stream behind an earlier one")
+        if normed is not None and not own:
+            raise self.stream.refusal("a branch reads the stream before the norm that the stream passes")
+        if not own and reading.state is not first_state:
+            raise self.stream.refusal("a branch reads an earlier state of the stream")
+        input_norm = normed or reading.norm
+        if normed is not None and reading.norm is not None:
+            raise self.stream.refusal("a branch norms the normed stream")
+        shared = self._shared(input_norm)
+        branch = BranchSkeleton(
+            block=self._block(leaf, reading),
+            reads="stream" if own and at == 0 else "layer_input",
+            input_norm=input_norm.norm.value if input_norm and shared is None else None,
+            shares_norm_with=shared,
+            input_scale=self._scale(reading.scale, "input"),
+            output_scale=self._scale(leaf.term, "output"),
+            stream_scale=self._scale(step.before, "stream") if at == 0 else None,
+            keeps_normed=normed is not None,
+        )
+        self._inputs.append(input_norm)
+        if input_norm is not None and shared is None:
+            branch = _with(branch, input_norm.norm, "input_norm")
+        output = self._output_norm(leaf)
+        return branch if output is None else replace(_with(branch, output.norm, "output_norm"), output_norm=output.norm.value)
+
+    def _shared(self, norm: Normed | None) -> int | None:
+        if norm is None:
+            return None
+        return next((i for i, known in enumerate(self._inputs) if known is not None and known.out is norm.out), None)
+
+    def _output_norm(self, leaf: Leaf) -> Normed | None:
+        norm = self.stream.norms.into(leaf.term.seen, self.stream.within)
+        return norm if norm is not None and norm.source not in self.stream.states else None
+
+    def _block(self, leaf: Leaf, reading: Reading) -> Block:
+        output = self._output_norm(leaf)
+        y = output.source if output else leaf.term.seen
+        events = self.stream.flow.between(reading.x, y)
+        return Block(self.layer, enclosing(events, self.stream.call.path), reading.x, y, events, leaf.mixes)
+
+    def _scale(self, term: Term, place: str) -> Value | None:
+        if not term.scaled and term.factor == 1:
+            return None
+        config = self.stream.scene.config
+        value = bind(
+            config,
+            term.factor,
+            (*SCALE_KEYS[place], *numeric_keys(config)),
+            forms=("identity", "reciprocal", "square_root", "inverse_square_root"),
+        )
+        return None if term.factor == 1 and value.key is None else value
+
+
+def _with(branch: BranchSkeleton, norm: Fitted[Norm], place: str) -> BranchSkeleton:
+    uses, evidence = _told(norm, place)
+    return replace(branch, uses=branch.uses + uses, evidence=branch.evidence + evidence)
+
+
+def _told(norm: Fitted[Norm], place: str) -> tuple[tuple[ParameterUse, ...], tuple]:
+    uses = tuple(replace(use, targets=tuple(f"{place}.{target}" for target in use.targets)) for use in norm.uses)
+    return uses, tuple(item.model_copy(update={"path": f"{place}.{item.path}"}) for item in norm.evidence)
+
+
+def recompose(scene: Scene, stream: Stream, branches: list[BranchSkeleton]) -> float:
+    """Relative error of the layer's output put together from the outputs of its blocks, in float64."""
+    start = stream.start.value.double()
+    state, normed = start, []
+    for branch in branches:
+        source = state if branch.reads == "stream" else start
+        if branch.shares_norm_with is not None:
+            n = normed[branch.shares_norm_with]
+        else:
+            n = _applied(scene, branch, "input_norm", source)
+        normed.append(n)
+        y = _applied(scene, branch, "output_norm", branch.block.y.value.double().reshape(state.shape))
+        state = _times(branch.stream_scale) * (n if branch.keeps_normed else state) + _times(branch.output_scale) * y
+        state = _applied(scene, branch, "post_norm", state)
+        error_in = float((n * _times(branch.input_scale) - branch.block.x.value.double().reshape(n.shape)).abs().max())
+        if error_in > ROUNDING * float(n.abs().max()):
+            raise stream.refusal(f"the input of {branch.block.module} recomposed is off by {error_in:.1e}")
+    wanted = stream.end.value.double().reshape(state.shape)
+    return float((state - wanted).abs().max() / wanted.abs().max())
+
+
+def _times(value: Value | None) -> float:
+    return 1.0 if value is None else float(value.number)
+
+
+def _applied(scene: Scene, branch: BranchSkeleton, place: str, x: torch.Tensor) -> torch.Tensor:
+    norm: Norm | None = getattr(branch, place)
+    if norm is None:
+        return x
+    held = {use.targets[0]: scene.parameter(use.parameter).detach().double() for use in branch.uses}
+    return apply_norm(norm, x, held.get(f"{place}.weight"), held.get(f"{place}.bias"))
