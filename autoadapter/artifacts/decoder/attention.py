@@ -54,6 +54,8 @@ class Attention(Frozen):
     norm_after_rope: bool = False
     rope: Rope | None = None
     key_scale: Value | None = None
+    value_scale: Value | None = None
+    """Multiplies the projected values (MiMo-V2)."""
     scale: Value
     """Multiplies q·k."""
     softcap: Value | None = None

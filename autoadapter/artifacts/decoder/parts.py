@@ -56,6 +56,8 @@ class Rope(Frozen):
     """transformers' word: default, linear, dynamic, yarn, longrope, llama3."""
     position_offset: int = 0
     """Added to the position before rotating."""
+    negative: bool = False
+    """Rotates by the negative angle (NanoChat)."""
 
 
 class Window(Frozen):

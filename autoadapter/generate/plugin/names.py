@@ -39,7 +39,7 @@ TOP = {
 IN_ATTENTION = {"sub_norm": "attn_sub_norm"}
 IN_LATENT = {"kv_a_proj": "kv_a_proj_with_mqa", "q_norm": "q_a_layernorm", "kv_norm": "kv_a_layernorm"}
 IN_MLP = {"activation": "act_fn"}
-IN_MOE = {"router": "gate", "shared": "shared_experts"}
+IN_MOE = {"router": "gate"}
 
 
 @dataclass(frozen=True)
@@ -138,10 +138,12 @@ def _in_moe(mixer: Moe, prefix: str, inner: list[str]) -> Place:
     first, *rest = inner
     if first == "router" and rest == ["correction"]:
         return Place(f"{prefix}.gate.e_score_correction_bias")
+    if first == "router" and rest[0] == "input_norm":
+        return Place(".".join((prefix, "router_norm", *rest[1:])))
     if first == "experts":
         return Place(".".join((prefix, "experts.{expert}", *rest)))
     if first == "shared" and rest[0] == "gate":
-        return Place(".".join((prefix, "shared_expert_gate", *rest[1:])))
+        return Place(".".join((prefix, "shared_experts", *rest)))
     if first == "shared" and mixer.shared is not None:
         return _in_mixer(mixer.shared.mlp, f"{prefix}.shared_experts", rest)
     return Place(".".join((prefix, IN_MOE.get(first, first), *rest)))

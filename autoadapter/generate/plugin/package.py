@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from autoadapter.artifacts.decoder import DecoderSpec
 from autoadapter.engine.registry.config_classes import bare_class
 from autoadapter.generate.plugin.api import next_minor
+from autoadapter.generate.plugin.views import class_prefix
 
 VERSION = "0.1.0"
 
@@ -25,14 +26,13 @@ class Names:
     def of(cls, spec: DecoderSpec, config: dict[str, Any]) -> Self:
         """Names for a spec and the config that it will serve."""
         slug = re.sub(r"[^a-z0-9]+", "_", spec.model_type.lower()).strip("_") or "model"
-        model_class = re.sub(r"\W", "", spec.architecture)
         needs_class = "auto_map" in config or bare_class(spec.model_type) is None
-        stem = re.sub(r"(ForCausalLM|LMHeadModel|ForConditionalGeneration)$", "", model_class)
+        prefix = class_prefix(spec.architecture)
         return cls(
             package=f"vllm_adapter_{slug}",
             distribution=f"vllm-adapter-{slug.replace('_', '-')}",
-            model_class=model_class,
-            config_class=f"{stem}Config" if needs_class else None,
+            model_class=f"{prefix}ForCausalLM",
+            config_class=f"{prefix}Config" if needs_class else None,
         )
 
 

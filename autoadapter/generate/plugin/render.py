@@ -8,6 +8,7 @@ from typing import Any
 
 from autoadapter.artifacts.decoder import DecoderSpec
 from autoadapter.generate.plugin.api import check_known
+from autoadapter.generate.plugin.fingerprint import FingerprintModule
 from autoadapter.generate.plugin.package import (
     VERSION,
     EntryPoints,
@@ -60,16 +61,17 @@ def render_plugin(spec: DecoderSpec, folder: Path, *, vllm_version: str, config:
     """
     check_known(vllm_version)
     names = Names.of(spec, config)
-    files = {_path(view, names): render(view) for view in _views(spec, names, vllm_version, config)}
+    files = {_path(view, names): render(view) for view in _views(spec, names, vllm_version)}
     with replace_folder(folder) as draft:
         write_tree(draft, files)
     return PluginPackage(names.package, names.distribution, folder, tuple(sorted(files)))
 
 
-def _views(spec: DecoderSpec, names: Names, vllm_version: str, config: dict[str, Any]) -> Iterator[View]:
+def _views(spec: DecoderSpec, names: Names, vllm_version: str) -> Iterator[View]:
     yield Registration.of(spec, names)
-    yield ModelModule.of(spec, vllm_version=vllm_version, config=config)
+    yield ModelModule.of(spec, vllm_version)
     yield LoadingModule.of(spec, names)
+    yield FingerprintModule.of(spec)
     for view in (Pyproject, Metadata, EntryPoints):
         yield view.of(spec, names, vllm_version)
 

@@ -155,12 +155,13 @@ def shape(mixer: Attention) -> str:
     """What two attentions must have in common for one class to serve both, as text."""
     plain = mixer.model_copy(update={"rope": None, "window": None})
     chunked = mixer.window is not None and mixer.window.kind == "chunked"
-    return f"{_without_numbers(plain.model_dump(mode='json'))} chunked={chunked}"
+    return f"{without_numbers(plain.model_dump(mode='json'))} chunked={chunked}"
 
 
-def _without_numbers(node: Any) -> Any:
+def without_numbers(node: Any) -> Any:
+    """A document in which every `Value` is replaced by a word."""
     if isinstance(node, dict):
-        return "value" if "factor" in node else {key: _without_numbers(item) for key, item in node.items()}
+        return "value" if "factor" in node else {key: without_numbers(item) for key, item in node.items()}
     return node
 
 

@@ -39,7 +39,8 @@ class MlpView:
     gate_scale: str | None
     down_scale: str | None
     gate_limit: str | None
-    has_reduce_results: bool
+    shared: bool
+    """Beside routed experts, which add up its parts with theirs."""
     helpers: tuple[NormClass, ...]
     imports: frozenset[tuple[str, str]]
     uses_kind_names: bool
@@ -48,7 +49,7 @@ class MlpView:
 
     @classmethod
     def of(
-        cls, mixers: Mapping[int, Mlp], spec: DecoderSpec, class_name: str, *, reduce_results: bool = False
+        cls, mixers: Mapping[int, Mlp], spec: DecoderSpec, class_name: str, *, shared: bool = False
     ) -> "MlpView":
         """The class for the MLPs of some kinds, which have one shape.
 
@@ -56,7 +57,7 @@ class MlpView:
             mixers: by kind.
             spec: the decoder.
             class_name: what it is called.
-            reduce_results: give the constructor an argument of that name (shared experts leave the sum to others).
+            shared: they are shared experts.
         """
         first = next(iter(mixers.values()))
         choices = Choices(spec)
@@ -79,7 +80,7 @@ class MlpView:
             up_bias=first.up_bias,
             down_bias=first.down_bias,
             inner_norm=norm[0],
-            has_reduce_results=reduce_results,
+            shared=shared,
             helpers=norm[1],
             imports=_imports(first, fused, bool(choices.lines)),
             choices=choices.lines,

@@ -38,7 +38,7 @@ def fit_layer(scene: Scene, layer: int) -> FittedLayer:
     branches, evidence, uses = [], [], []
     for index, bones in enumerate(layer_blocks(scene, layer).branches):
         mixer = _fit_block(scene, bones.block)
-        branches.append(Branch(mixer=mixer.value, **bones.fields))
+        branches.append(bones.branch(mixer.value))
         evidence += [_below(f"branches.{index}", seen) for seen in bones.evidence]
         evidence += [_below(f"branches.{index}.mixer", seen) for seen in mixer.evidence]
         prefix = f"layers.{layer}.{index}."

@@ -41,7 +41,7 @@ class _Candidate:
 
 
 def normalise(kind: str, x: torch.Tensor, eps: float, groups: int = 1) -> torch.Tensor:
-    """x without weight or bias, over the last axis in `groups` equal parts; the precision is that of x."""
+    """X without weight or bias, over the last axis in `groups` equal parts; the precision is that of x."""
     parts = x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
     if kind == "layer":
         parts = parts - parts.mean(-1, keepdim=True)

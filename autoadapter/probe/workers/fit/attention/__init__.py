@@ -1,7 +1,8 @@
 """Fits a block that mixes tokens by softmax attention."""
 
 from autoadapter.artifacts.decoder import Attention, LatentAttention
-from autoadapter.probe.workers.fit.attention.assemble import fit_projections, fit_softmax
+from autoadapter.probe.workers.fit.attention.assemble import fit_softmax
+from autoadapter.probe.workers.fit.attention.chain import walk
 from autoadapter.probe.workers.fit.attention.check import checked
 from autoadapter.probe.workers.fit.attention.core import find_core
 from autoadapter.probe.workers.fit.attention.latent import fit_latent, is_latent
@@ -20,11 +21,9 @@ def fit_attention(scene: Scene, block: Block) -> Fitted[Attention | LatentAttent
     core = find_core(scene, block)
     scores = fit_scores(core, block.module)
     output = fit_output(scene, block, core)
-    if is_latent(scene, block, core):
-        spec, uses = fit_latent(scene, block, core, scores, output)
-        return checked(scene, block, spec, uses)
-    parts = fit_projections(scene, block, core)
-    spec, uses = fit_softmax(scene, block, core, scores, parts, output)
+    values = walk(scene, block.module, block.x, core.v.seen, core.v.index)
+    fit = fit_latent if is_latent(scene, block, values) else fit_softmax
+    spec, uses = fit(scene, block, core, scores, output)
     return checked(scene, block, spec, uses)
 
 

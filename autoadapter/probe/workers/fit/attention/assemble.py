@@ -56,10 +56,11 @@ def fit_projections(scene: Scene, block: Block, core: Core) -> Projections:
 
 
 def fit_softmax(
-    scene: Scene, block: Block, core: Core, scores: Scores, parts: Projections, output: Output
+    scene: Scene, block: Block, core: Core, scores: Scores, output: Output
 ) -> tuple[Attention, tuple[ParameterUse, ...]]:
     """The spec and where its parameters are."""
     config, module = scene.config, block.module
+    parts = fit_projections(scene, block, core)
     for name, chain in (("queries", parts.q), ("keys", parts.k), ("values", parts.v)):
         if chain.product.source is not block.x and not same_input(scene, chain, block):
             raise UnexplainedError(module, (), f"{name} are projected from something else than the block's input")
@@ -71,6 +72,7 @@ def fit_softmax(
     scale = fit_scale(config, total, dim)
     norms = {name: chain.only(HeadNorm) for name, chain in (("q", parts.q), ("k", parts.k), ("v", parts.v))}
     clips = {name: chain.only(Clipped) for name, chain in (("q", parts.q), ("k", parts.k), ("v", parts.v))}
+    sinks = scores.sinks if scores.sinks is not None else output.sinks
     alibi = fit_alibi(config, scores.alibi, float(scale.number), module)[0] if scores.alibi is not None else None
     spec = Attention(
         num_heads=bind(config, heads, HEADS),
@@ -93,11 +95,12 @@ def fit_softmax(
         softcap=bind(config, snapped(scores.softcap, _numbers(config, CAP_KEYS)), CAP_KEYS) if scores.softcap else None,
         window=fit_window(config, scores.window),
         alibi=alibi,
-        sinks=scores.sinks is not None,
+        value_scale=_value_scale(config, parts.v.scale),
+        sinks=sinks is not None,
         gate=output.gate[0] if output.gate else None,
         sub_norm=output.sub_norm.fitted.value if output.sub_norm else None,
     )
-    return spec, _uses(scene, block, parts, scores, output)
+    return spec, _uses(scene, block, parts, sinks, output)
 
 
 def same_input(scene: Scene, chain: Chain, block: Block) -> bool:
@@ -110,6 +113,10 @@ def fit_key_scale(config: Any, chain: Chain) -> Value | None:
     """A multiplier of the keys that the config states; any other is part of the scale."""
     found = bind(config, chain.scale, ("key_multiplier", "key_scale"))
     return found if found.key and chain.scale != 1.0 else None
+
+
+def _value_scale(config: Any, number: float) -> Value | None:
+    return None if number == 1.0 else bind(config, number, ("attention_value_scale", "value_scale"))
 
 
 def fit_scale(config: Any, number: float, dim: int) -> Value:
@@ -156,21 +163,28 @@ def fit_shared_rope(q: Chain, k: Chain, module: str) -> Rope | None:
 
 
 def _uses(
-    scene: Scene, block: Block, parts: Projections, scores: Scores, output: Output
+    scene: Scene, block: Block, parts: Projections, sinks: torch.Tensor | None, output: Output
 ) -> tuple[ParameterUse, ...]:
     chains = {"q_proj": parts.q, "k_proj": parts.k, "v_proj": parts.v}
-    norms = {f"{name[0]}_norm": chain.only(HeadNorm) for name, chain in chains.items()} | {"sub_norm": output.sub_norm}
+    norms = {f"{name[0]}_norm": chain.only(HeadNorm) for name, chain in chains.items()}
     if output.gate:
         chains["gate_proj"] = output.gate[1]
-    uses = [*uses_of(chains, scene.config, block.module)]
+    return (*uses_of(chains, scene.config, block.module), *shared_uses(scene, block, norms, sinks, output))
+
+
+def shared_uses(
+    scene: Scene, block: Block, norms: dict[str, HeadNorm | None], sinks: torch.Tensor | None, output: Output
+) -> tuple[ParameterUse, ...]:
+    """Where the parameters of norms, sinks and the output projection are."""
+    uses = []
     uses.append(ParameterUse(output.product.weight, ("o_proj.weight",), transposed=output.product.transposed))
     if output.product.bias:
         uses.append(ParameterUse(output.product.bias, ("o_proj.bias",)))
-    for name, norm in norms.items():
+    for name, norm in {**norms, "sub_norm": output.sub_norm}.items():
         for use in norm.fitted.uses if norm else ():
             uses.append(ParameterUse(use.parameter, tuple(f"{name}.{target}" for target in use.targets)))
-    if scores.sinks is not None:
-        uses.append(ParameterUse(_sink_parameter(scene, block, scores.sinks), ("sinks",)))
+    if sinks is not None:
+        uses.append(ParameterUse(_sink_parameter(scene, block, sinks), ("sinks",)))
     return tuple(uses)
 
 

@@ -159,6 +159,10 @@ class Walk:
                 if tried and tried[0][0] < EXACT:
                     best = at, Rotated(tuple(tried))
                     break
+                stretched = self._stretched(before, out)
+                if stretched:
+                    self.at, self.passed = at, [*self.passed, *stretched]
+                    return True
         if best is None:
             return False
         self.at, step = best
@@ -168,10 +172,20 @@ class Walk:
     def _rotations(self, before: Seen, out: Seen) -> list[tuple[float, Rope]]:
         old = self._columns(before)[:, self.index].transpose(0, 1)
         new = self._columns(out)[:, self.index].transpose(0, 1)
-        if relative(old.norm(dim=-1), new.norm(dim=-1)) > 0.7:
+        return fit_rope(self.scene.config, old, new) if old.shape[-1] > 1 else []
+
+    def _stretched(self, before: Seen, out: Seen) -> list[Step]:
+        """A rotation of what one number multiplied; a rotation alone keeps lengths."""
+        old, new = before.value.float().flatten(), out.value.float().flatten()
+        factor = float(new.norm() / old.norm())
+        if abs(factor - 1) < 1e-4:
             return []
-        tried = fit_rope(self.scene.config, old, new)
-        return tried
+        larger = Seen(before.value * factor, None, None)
+        tried = self._rotations(larger, out)
+        if not tried or tried[0][0] > EXACT:
+            return []
+        numbers = [x for event in between(self.scene.trace, before, out) for x in event.args if isinstance(x, float)]
+        return [Rotated(tuple(tried)), Scaled(snapped(factor, numbers))]
 
     def _give_up(self, out: Seen, before: Seen) -> None:
         near: list[tuple[float, Rope]] = []

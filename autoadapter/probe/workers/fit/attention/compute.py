@@ -20,6 +20,8 @@ def attention(spec: Attention, given: Parameters, x: torch.Tensor, config: Any) 
     v = _split(_clipped(spec, _project(given, "v_proj", x)), kv_heads)
     if spec.v_norm:
         v = normed(spec.v_norm, v, given, "v_norm")
+    if spec.value_scale:
+        v = v * spec.value_scale.number
     if spec.key_scale:
         k = k * spec.key_scale.number
     k, v = (part.repeat_interleave(heads // kv_heads, 0) for part in (k, v))

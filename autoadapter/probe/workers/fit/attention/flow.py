@@ -111,11 +111,17 @@ def columns(value: torch.Tensor, tokens: int) -> torch.Tensor | None:
 
 def locate(part: torch.Tensor, whole: torch.Tensor) -> torch.Tensor | None:
     """For every column of `part` [tokens, m] the index of the same column in `whole` [tokens, n]; None if one lacks."""
+    found = matches(part, whole)
+    return None if bool((found < 0).any()) else found
+
+
+def matches(part: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
+    """Like `locate`, with -1 for the columns that lack."""
     known: dict[bytes, int] = {}
     for index, column in enumerate(whole.t().contiguous().float().numpy() + 0.0):
         known.setdefault(column.tobytes(), index)
     found = [known.get(column.tobytes(), -1) for column in part.t().contiguous().float().numpy() + 0.0]
-    return None if -1 in found else torch.tensor(found, dtype=torch.long)
+    return torch.tensor(found, dtype=torch.long)
 
 
 def relative(fitted: torch.Tensor, seen: torch.Tensor) -> float:

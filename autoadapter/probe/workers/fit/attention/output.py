@@ -1,6 +1,6 @@
 """From the mixed values to the block's output: gate, norm, output projection."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -22,6 +22,8 @@ class Output:
     product: Product
     gate: tuple[OutputGate, Chain] | None
     sub_norm: HeadNorm | None
+    sinks: torch.Tensor | None
+    """[heads], where they come as a factor of the values: sigmoid(logsumexp(scores) - sink)."""
 
 
 @dataclass
@@ -30,11 +32,13 @@ class Way:
 
     scene: Scene
     block: Block
+    core: Core
     points: tuple[Seen, ...]
     index: torch.Tensor
     at: int = 0
     gate: tuple[OutputGate, Chain] | None = None
     sub_norm: HeadNorm | None = None
+    sinks: torch.Tensor | None = None
 
     def run(self) -> Output:
         """To the output projection, and on to the block's end."""
@@ -68,6 +72,9 @@ class Way:
         factor = next((seen for seen in event.ins if seen is not before), None)
         if factor is None or factor.parameter or factor.value.numel() == 1 or self.gate or self.sub_norm:
             return False
+        if self._sunk(factor.value, before.value.shape):
+            self.at += 1
+            return True
         spread = self._columns(Seen(factor.value.expand(out.value.shape), None, None))[:, self.index.flatten()]
         index = locate(spread, self._columns(factor))
         if index is None:
@@ -82,6 +89,19 @@ class Way:
             scale=None if chain.scale == 1.0 else Value(number=chain.scale),
         )
         self.gate, self.at = (gate, chain), self.at + 1
+        return True
+
+    def _sunk(self, factor: torch.Tensor, shape: torch.Size) -> bool:
+        """Whether the factor is what a sink of each head leaves to the other keys."""
+        total = torch.logsumexp(self.core.logits.double(), -1)
+        by_head = factor.double().expand(shape)[..., :1]
+        if by_head.numel() != total.numel() or self.sinks is not None or not bool((by_head < 1).all()):
+            return False
+        level = total - torch.logit(by_head.reshape(total.shape))
+        steady = level.mean(-1)
+        if float((torch.sigmoid(total - steady[:, None]) - by_head.reshape(total.shape)).abs().max()) > EXACT:
+            return False
+        self.sinks = steady.float()
         return True
 
     def _activation(self, chain: Chain) -> str:
@@ -117,9 +137,7 @@ class Way:
                 names = " ".join(call.name for call in calls)
                 raise UnexplainedError(self.block.module, (), f"{names} after the output projection")
             self.at += 1
-        return Output(
-            Product(product.source, product.weight, bias, product.transposed, product.outs), self.gate, self.sub_norm
-        )
+        return Output(replace(product, bias=bias), self.gate, self.sub_norm, self.sinks)
 
 
 def fit_output(scene: Scene, block: Block, core: Core) -> Output:
@@ -129,4 +147,4 @@ def fit_output(scene: Scene, block: Block, core: Core) -> Output:
         UnexplainedError: a step is none of the known ones.
     """
     points = waypoints(scene.trace, core.out.seen, block.y)
-    return Way(scene, block, points, core.out.index).run()
+    return Way(scene, block, core, points, core.out.index).run()

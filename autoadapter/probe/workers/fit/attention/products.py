@@ -16,6 +16,8 @@ class Product:
     """out = source · weightᵀ + bias."""
 
     source: Seen
+    out: Seen
+    """Before a bias that is added later."""
     weight: str
     bias: str | None
     transposed: bool
@@ -46,5 +48,5 @@ def product_of(scene: Scene, source: Seen, out: Seen) -> Product | None:
     for transposed in (False, True):
         rows = full.t() if transposed and full.ndim == 2 else full
         if rows.ndim == 2 and rows.shape == (y.shape[1], x.shape[1]) and relative(x @ rows.t() + added, y) < EXACT:
-            return Product(source, name, bias, transposed, y.shape[1])
+            return Product(source, out, name, bias, transposed, y.shape[1])
     return None

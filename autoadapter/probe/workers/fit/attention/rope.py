@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -12,6 +12,7 @@ from autoadapter.probe.workers.fit.attention.frequencies import frequencies, par
 from autoadapter.probe.workers.fit.binding import bind
 
 EXACT = 2e-5
+STYLES: tuple[Literal["neox", "interleaved"], ...] = ("neox", "interleaved")
 PARTS = (1.0, 0.5, 0.25, 0.75, 0.4, 0.125, 0.625, 0.375, 0.2, 0.8)
 
 
@@ -23,7 +24,7 @@ def rotate(x: torch.Tensor, rope: Rope, config: Any) -> torch.Tensor:
         raise ValueError(f"{inverse.shape[0]} frequencies for {dim} elements")
     start = 0 if rope.place == "leading" else x.shape[-1] - dim
     angles = (torch.arange(tokens).float() + rope.position_offset)[:, None] * inverse.float()
-    cos, sin = angles.cos() * factor, angles.sin() * factor
+    cos, sin = angles.cos() * factor, angles.sin() * (-factor if rope.negative else factor)
     part = x[..., start : start + dim]
     first, second = _pairs(part, rope.style)
     turned = (first * cos - second * sin, second * cos + first * sin)
@@ -51,7 +52,7 @@ def fit_rope(config: Any, before: torch.Tensor, after: torch.Tensor) -> list[tup
     dim, tried = before.shape[-1], []
     for rotary_dim, place in _parts(config, before, after):
         sets = list(parameter_sets(config))
-        for (path, kind, theta), style, offset in itertools.product(sets, ("neox", "interleaved"), (0, 1, 2)):
+        for negative, offset, (path, kind, theta), style in itertools.product((False, True), (0, 1, 2), sets, STYLES):
             rope = Rope(
                 style=style,
                 rotary_dim=rotary_dim,
@@ -60,8 +61,9 @@ def fit_rope(config: Any, before: torch.Tensor, after: torch.Tensor) -> list[tup
                 theta=theta,
                 rope_type=kind,
                 position_offset=offset,
+                negative=negative,
             )
-            if offset and tried and min(tried, key=lambda pair: pair[0])[0] < EXACT:
+            if (offset or negative) and tried and min(tried, key=lambda pair: pair[0])[0] < EXACT:
                 continue
             tried.append((_error(config, rope, before, after), rope))
     return sorted(tried, key=lambda pair: pair[0])

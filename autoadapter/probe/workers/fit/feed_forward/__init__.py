@@ -3,6 +3,7 @@
 from autoadapter.artifacts.decoder import Mlp, Moe, Opaque
 from autoadapter.probe.workers.fit.feed_forward.dense import fit_mlp
 from autoadapter.probe.workers.fit.feed_forward.moe import fit_moe
+from autoadapter.probe.workers.fit.feed_forward.opaque import carry_over
 from autoadapter.probe.workers.fit.feed_forward.products import products
 from autoadapter.probe.workers.fit.fitted import Fitted, UnexplainedError
 from autoadapter.probe.workers.scene import Block, Scene
@@ -10,12 +11,14 @@ from autoadapter.probe.workers.scene import Block, Scene
 __all__ = ["fit_feed_forward"]
 
 
-def fit_feed_forward(scene: Scene, block: Block) -> Fitted[Mlp | Moe | Opaque]:
-    """What a block without token mixing computes.
+def fit_feed_forward(scene: Scene, block: Block) -> Fitted[Mlp] | Fitted[Moe] | Fitted[Opaque]:
+    """What a block that treats each token alone computes.
 
     Raises:
         UnexplainedError: no candidate reproduces it, and it is not one module that can be carried over.
     """
     found = products(scene, block.events)
-    moe = fit_moe(scene, block, found)
-    return moe if moe is not None else fit_mlp(scene, block, found)
+    try:
+        return fit_moe(scene, block, found) or fit_mlp(scene, block, found)
+    except UnexplainedError as cause:
+        return carry_over(scene, block, cause)

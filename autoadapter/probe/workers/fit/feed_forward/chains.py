@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from autoadapter.probe.workers.fit.feed_forward.products import Product
-from autoadapter.probe.workers.trace import Seen, Trace
+from autoadapter.probe.workers.trace import Event, Seen, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,3 +48,11 @@ def ancestors(trace: Trace, seen: Seen, stop: set[Seen], floor: int = 0) -> list
                 order.append(before)
                 waiting.append(before)
     return order
+
+
+def path(trace: Trace, chain: Chain) -> tuple[Event, ...]:
+    """The calls between what the readers made and the product that writes."""
+    made = {reader.made for reader in chain.readers}
+    floor = min(seen.event or 0 for seen in made)
+    inside = {seen.event for seen in ancestors(trace, chain.down.source, made, floor) if seen not in made}
+    return tuple(trace.events[index] for index in sorted(index for index in inside if index is not None and index >= floor))

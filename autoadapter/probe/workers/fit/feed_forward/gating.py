@@ -137,10 +137,9 @@ def _differs(one: Gating, best: Gating) -> bool:
 
 def _waves(hints: Hints) -> Iterator[list[Gating]]:
     plain = list(_plain())
-    yield plain
-    extras = [replace(one, limit=limit) for one in plain if one.gated for limit in hints.limits]
-    extras += [replace(one, scale=scale) for one in plain if one.gated for scale in hints.scales]
-    yield extras
+    limited = [replace(one, limit=limit) for one in plain if one.gated for limit in hints.limits]
+    yield limited + plain  # a limit that no element reaches is still one: of equals the first is taken
+    yield [replace(one, scale=scale) for one in (*limited, *plain) if one.gated for scale in hints.scales]
     yield [
         Gating(layout, "silu", limit=limit, swigluoai=True)
         for layout in get_args(Layout) if layout != "up" for limit in (*hints.limits, None)

@@ -56,13 +56,19 @@ DOWN_SCALE = ("mlp_multipliers.1", "down_multiplier", "mlp_down_multiplier")
 
 
 def size(config: Any, number: int, keys: tuple[str, ...], *, parts_of: tuple[str, ...] = ()) -> Value:
-    """An intermediate size: stated, or a small multiple of a key in `parts_of`, or of the hidden size."""
-    value = bind(config, number, keys)
-    for other in (*parts_of, *HIDDEN):
+    """An intermediate size: stated, a multiple of a key in `parts_of`, or four times the hidden size."""
+    value = bind(config, number, own(config, keys))
+    for other in parts_of:
         whole = stated(config, other)
         if value.key is None and isinstance(whole, int) and whole > 0 and number % whole == 0:
             value = bind(config, number, (other,), factors=(float(number // whole),))
-    return value
+    return value if value.key is not None else bind(config, number, HIDDEN, factors=(4.0,))
+
+
+def own(config: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys that the config's JSON has itself before those that are other names for them."""
+    known = config.to_dict() if hasattr(config, "to_dict") else vars(config)
+    return tuple(sorted(names, key=lambda name: name.split(".")[0] not in known))
 
 
 def near(config: Any, number: float, names: tuple[str, ...], seen: tuple[float, ...] = ()) -> Value:
@@ -74,7 +80,7 @@ def near(config: Any, number: float, names: tuple[str, ...], seen: tuple[float, 
         names: keys that may state it.
         seen: plain numbers among the arguments of the block's calls.
     """
-    for name in names:
+    for name in own(config, names):
         value = stated(config, name)
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value - number) <= CLOSE * abs(number):
             return bind(config, value, (name,))

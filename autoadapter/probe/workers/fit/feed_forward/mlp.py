@@ -9,7 +9,7 @@ from torch import Tensor
 from autoadapter.artifacts.decoder import Evidence, Mlp, Norm, Value
 from autoadapter.probe.workers.fit.binding import bind
 from autoadapter.probe.workers.fit.feed_forward import keys
-from autoadapter.probe.workers.fit.feed_forward.chains import Chain, ancestors
+from autoadapter.probe.workers.fit.feed_forward.chains import Chain, ancestors, path
 from autoadapter.probe.workers.fit.feed_forward.gating import ROUNDING, Gating, GatingFit, Hints, fit_gating
 from autoadapter.probe.workers.fit.feed_forward.hints import hints
 from autoadapter.probe.workers.fit.fitted import Fitted, ParameterUse, UnexplainedError
@@ -57,7 +57,7 @@ def fit_chains(scene: Scene, block: Block, chains: Sequence[Chain], size_keys: t
         raise UnexplainedError(block.module, (), f"{sorted(counts)} products feed the one that writes")
     made = tuple(torch.cat(parts) for parts in zip(*(chain.made for chain in chains), strict=True))
     state = torch.cat([chain.down.x for chain in chains])
-    seen = hints(scene, block.events)
+    seen = hints(scene, [event for chain in chains for event in path(scene.trace, chain)])
     fit, norm = fit_gating(made, state, seen) if len(made[0]) == len(state) else None, None
     if (fit is None or fit.error > ROUNDING) and len(chains) == 1:
         fit, norm = _with_norm(scene, block, chains[0], seen) or (fit, None)
@@ -111,8 +111,8 @@ def _spec(
         up_bias=biased.pop(),
         down_bias=down.bias is not None,
         inner_norm=norm.value if norm else None,
-        gate_scale=None if gating.scale is None else bind(config, gating.scale, keys.GATE_SCALE),
-        gate_limit=None if gating.limit is None else bind(config, gating.limit, keys.LIMIT),
+        gate_scale=None if gating.scale is None else bind(config, gating.scale, keys.own(config, keys.GATE_SCALE)),
+        gate_limit=None if gating.limit is None else bind(config, gating.limit, keys.own(config, keys.LIMIT)),
     )
 
 

@@ -1,12 +1,12 @@
 """Fits mixtures of experts: the experts, how much of each a token got, and then the router that says so."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from autoadapter.artifacts.decoder import Evidence, Mlp, Moe, Norm, Router, SharedExperts
+from autoadapter.artifacts.decoder import Moe, Norm, Router, SharedExperts
 from autoadapter.probe.workers.fit.binding import bind
 from autoadapter.probe.workers.fit.feed_forward import keys
 from autoadapter.probe.workers.fit.feed_forward.chains import Chain
@@ -129,7 +129,7 @@ def _on_input(x: Tensor, experts: Experts) -> Tensor | None:
     given = torch.zeros(len(x), experts.count, dtype=torch.float64)
     for expert, product in products.items():
         rows = product.x[product.x.any(-1)]
-        found = scales(x, rows)
+        found = scales(x, rows) if len(rows) else None
         if found is not None:
             given[found[0], expert] = found[1]
     return given
@@ -179,7 +179,7 @@ def _spec(scene: Scene, parts: Parts, routing: Routing, norm: Fitted[Norm] | Non
     if parts.shared is not None:
         shared = SharedExperts(mlp=parts.shared.mlp, gated=roles.gate is not None)
     return Moe(
-        num_experts=bind(config, roles.experts.count, keys.EXPERTS),
+        num_experts=bind(config, roles.experts.count, keys.own(config, keys.EXPERTS)),
         router=routing.router.model_copy(update=update),
         expert=parts.expert.mlp,
         activation_kind="swigluoai" if parts.expert.gating.swigluoai else "plain",
@@ -220,5 +220,3 @@ def _uses(parts: Parts, routing: Routing, norm: Fitted[Norm] | None) -> tuple[Pa
 def _said(router: Router) -> str:
     return f"{router.score}, renormalize {router.renormalize}, correction {router.correction}"
 
-
-__all__ = ["Mlp", "Evidence", "fit_moe", "replace"]

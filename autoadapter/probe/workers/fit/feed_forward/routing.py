@@ -132,13 +132,13 @@ def _router(config: Any, weighing: _Weighing, choice: dict[str, Any], top_k: int
     n_group, topk_group = choice.get("n_group"), choice.get("topk_group")
     return Router(
         score=weighing.score,
-        top_k=bind(config, top_k, keys.TOP_K),
+        top_k=bind(config, top_k, keys.own(config, keys.TOP_K)),
         renormalize=weighing.renormalize,
         scaling=None if abs(weighing.scale - 1) < EXACT else keys.near(config, weighing.scale, keys.SCALING),
         correction="correction" in choice,
-        n_group=None if n_group is None else bind(config, n_group, keys.GROUPS),
-        topk_group=None if topk_group is None else bind(config, topk_group, keys.TOPK_GROUP),
+        n_group=None if n_group is None else bind(config, n_group, keys.own(config, keys.GROUPS)),
+        topk_group=None if topk_group is None else bind(config, topk_group, keys.own(config, keys.TOPK_GROUP)),
         group_score=choice.get("group_score", "max"),
-        softcap=None if weighing.softcap is None else bind(config, weighing.softcap, keys.SOFTCAP),
+        softcap=None if weighing.softcap is None else bind(config, weighing.softcap, keys.own(config, keys.SOFTCAP)),
     )
 

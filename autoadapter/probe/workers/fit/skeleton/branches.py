@@ -1,6 +1,5 @@
 """The branches of one layer with their norms and scales."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -14,10 +13,10 @@ from autoadapter.probe.workers.fit.skeleton.normal import Normed, Norms
 from autoadapter.probe.workers.fit.skeleton.parts import BranchSkeleton, LayerSkeleton
 from autoadapter.probe.workers.fit.skeleton.scales import SCALE_KEYS, numeric_keys
 from autoadapter.probe.workers.fit.skeleton.stream import Leaf, Reading, Step, Stream
-from autoadapter.probe.workers.fit.skeleton.terms import Term, unscale
+from autoadapter.probe.workers.fit.skeleton.terms import Term
 from autoadapter.probe.workers.fit.skeleton.watching import call_of
 from autoadapter.probe.workers.scene import Block, Scene
-from autoadapter.probe.workers.trace import Call, Seen
+from autoadapter.probe.workers.trace import Seen
 
 
 def layer_blocks(scene: Scene, layer: int) -> LayerSkeleton:
@@ -73,7 +72,8 @@ class _Writer:
         if step.norm is not None:
             self._normed(step.norm)
             return
-        for at, leaf in enumerate(self._merged(step)):
+        own = [leaf for leaf in step.leaves if leaf.reading.state is step.before.seen]
+        for at, leaf in enumerate([*own, *(leaf for leaf in step.leaves if leaf not in own)]):
             self.branches.append(self._branch(step, leaf, at))
             self._waiting = None
 
@@ -91,23 +91,12 @@ class _Writer:
             last, post_norm=norm.norm.value, uses=last.uses + uses, evidence=last.evidence + evidence
         )
 
-    def _merged(self, step: Step) -> tuple[Leaf, ...]:
-        return step.leaves
-
     def _branch(self, step: Step, leaf: Leaf, at: int) -> BranchSkeleton:
         reading, normed = leaf.reading, self._waiting
-        first_state = self.stream.start
         own = reading.state is step.before.seen
-        if at > 0 and own and step.before.seen is not first_state:
-            raise self.stream.refusal("two blocks beside each other read the stream behind an earlier one")
-        if normed is not None and not own:
-            raise self.stream.refusal("a branch reads the stream before the norm that the stream passes")
-        if not own and reading.state is not first_state:
-            raise self.stream.refusal("a branch reads an earlier state of the stream")
         input_norm = normed or reading.norm
-        if normed is not None and reading.norm is not None:
-            raise self.stream.refusal("a branch norms the normed stream")
         shared = self._shared(input_norm)
+        self._check(step, leaf, own and at == 0, shared)
         branch = BranchSkeleton(
             block=self._block(leaf, reading),
             reads="stream" if own and at == 0 else "layer_input",
@@ -122,7 +111,18 @@ class _Writer:
         if input_norm is not None and shared is None:
             branch = _with(branch, input_norm.norm, "input_norm")
         output = self._output_norm(leaf)
-        return branch if output is None else replace(_with(branch, output.norm, "output_norm"), output_norm=output.norm.value)
+        return (
+            branch
+            if output is None
+            else replace(_with(branch, output.norm, "output_norm"), output_norm=output.norm.value)
+        )
+
+    def _check(self, step: Step, leaf: Leaf, follows: bool, shared: int | None) -> None:
+        reading, first = leaf.reading, self.stream.start
+        if self._waiting is not None and (reading.norm is not None or reading.state is not step.before.seen):
+            raise self.stream.refusal("a branch does not read the normed stream as it passes")
+        if not follows and shared is None and reading.state is not first:
+            raise self.stream.refusal("a branch reads the stream as it was before an earlier branch joined")
 
     def _shared(self, norm: Normed | None) -> int | None:
         if norm is None:
@@ -136,8 +136,10 @@ class _Writer:
     def _block(self, leaf: Leaf, reading: Reading) -> Block:
         output = self._output_norm(leaf)
         y = output.source if output else leaf.term.seen
-        events = self.stream.flow.between(reading.x, y)
-        return Block(self.layer, enclosing(events, self.stream.call.path), reading.x, y, events, leaf.mixes)
+        flow = self.stream.flow
+        events = flow.between(reading.x, y)
+        module = enclosing(events, self.stream.call.path)
+        return Block(self.layer, module, flow.as_rows(reading.x), flow.as_rows(y), events, leaf.mixes)
 
     def _scale(self, term: Term, place: str) -> Value | None:
         if not term.scaled and term.factor == 1:

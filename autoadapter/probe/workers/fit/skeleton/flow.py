@@ -42,15 +42,24 @@ class Flow:
         self.trace = trace
         self.learned = frozenset(name for name, _ in trace.model.named_parameters())
         self._roots: dict[Seen, Seen] = {}
+        self._others: dict[Seen, list[Seen]] = {}
         for event in trace.events:
             for out in event.outs:
                 same = self._unchanged(event, out)
                 if same is not None:
                     self._roots[out] = self.root(same)
+                    self._others.setdefault(self.root(same), []).append(out)
 
     def root(self, seen: Seen) -> Seen:
         """The first tensor with the same elements in the same order, whatever its shape."""
         return self._roots.get(seen, seen)
+
+    def as_rows(self, seen: Seen) -> Seen:
+        """The first tensor with these elements that is [1, tokens, width]; the root where none is."""
+        same = [self.root(seen), *self._others.get(self.root(seen), [])]
+        return next(
+            (one for one in same if one.value.ndim == 3 and one.value.shape[-1] == seen.value.shape[-1]), same[0]
+        )
 
     def maker(self, seen: Seen) -> Event | None:
         """The event that made the root of a tensor."""
@@ -138,6 +147,11 @@ def same_elements(first: torch.Tensor, second: torch.Tensor) -> bool:
     if first.numel() != second.numel() or first.numel() == 0 or first.dtype != second.dtype:
         return False
     return bool(torch.equal(first.reshape(-1), second.reshape(-1)))
+
+
+def alike(first: Seen, second: Seen) -> bool:
+    """Whether two tensors hold as many elements in rows of one width: [1, tokens, hidden] and [tokens, hidden] do."""
+    return first.value.numel() == second.value.numel() and first.value.shape[-1:] == second.value.shape[-1:]
 
 
 def enclosing(events: Sequence[Event], otherwise: str) -> str:

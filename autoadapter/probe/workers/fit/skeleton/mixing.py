@@ -25,7 +25,7 @@ class _Intervention(TorchFunctionMode):
         self.kept: torch.Tensor | None = None
         self._first, self._change, self._keep = first, change, keep
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, result, made = results(func, args, func(*args, **(kwargs or {})))
         if not made:
             return result
@@ -60,14 +60,15 @@ def rerun(scene: Scene, call: Call, change: tuple[Seen, torch.Tensor], keep: See
 def mixes_tokens(scene: Scene, flow: Flow, call: Call, x: Seen, y: Seen) -> bool:
     """Whether other tokens of `y` [1, tokens, width] change when one token of `x` does."""
     x, y = flow.root(x), flow.root(y)
-    token = x.value.shape[1] // 3
+    tokens = scene.ids.shape[1]
+    token = tokens // 3
     noise = torch.randn(x.value.shape[-1], generator=torch.Generator().manual_seed(0))
     for step in STEPS:
         changed = x.value.clone()
-        changed[:, token] += noise * step * changed.abs().mean()
+        changed.view(tokens, -1)[token] += noise * step * changed.abs().mean()
         after, alike = rerun(scene, call, (x, changed), y)
         if alike and after is not None:
-            moved = (after - y.value).abs().reshape(x.value.shape[1], -1).amax(-1)
+            moved = (after - y.value).abs().reshape(tokens, -1).amax(-1)
             others = torch.cat([moved[:token], moved[token + 1 :]]).max()
             return bool(others > REACHED * moved[token])
     return True

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from autoadapter.artifacts.decoder import Norm
 from autoadapter.probe.workers.fit.fitted import Fitted, UnexplainedError
 from autoadapter.probe.workers.fit.norms import fit_norm
-from autoadapter.probe.workers.fit.skeleton.flow import PRODUCTS, Cut, Flow, plain
+from autoadapter.probe.workers.fit.skeleton.flow import PRODUCTS, Cut, Flow, alike, plain
+from autoadapter.probe.workers.fit.skeleton.terms import split
 from autoadapter.probe.workers.scene import Scene
 from autoadapter.probe.workers.trace import Seen
 
@@ -37,7 +38,7 @@ class Norms:
         """The norm whose output this is, if it is one; looked for among the tensors of `within`."""
         out = self.flow.root(out)
         if out not in self._known:
-            self._known[out] = self._search(out, within)
+            self._known[out] = None if split(self.flow, out) else self._search(out, within)
         return self._known[out]
 
     def _search(self, out: Seen, within: frozenset[Seen]) -> Normed | None:
@@ -45,7 +46,7 @@ class Norms:
         for cut in self.flow.cuts(out, within):
             if not _may_be_norm(cut):
                 return nearest
-            if cut.seen is out or cut.seen.value.shape != out.value.shape or not _normalises(cut):
+            if cut.seen is out or not alike(cut.seen, out) or not _normalises(cut):
                 continue
             found = self._fitted(cut, out)
             if nearest is not None:
@@ -58,7 +59,7 @@ class Norms:
 
     def _fitted(self, cut: Cut, out: Seen) -> Normed | None:
         try:
-            norm = fit_norm(self.scene, cut.seen.value, out.value, cut.events)
+            norm = fit_norm(self.scene, cut.seen.value.reshape(out.value.shape), out.value, cut.events)
         except UnexplainedError:
             return None
         return Normed(cut.seen, out, norm)

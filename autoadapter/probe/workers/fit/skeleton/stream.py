@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from autoadapter.probe.workers.fit.fitted import UnexplainedError
-from autoadapter.probe.workers.fit.skeleton.flow import Cut, Flow
+from autoadapter.probe.workers.fit.skeleton.flow import Cut, alike
 from autoadapter.probe.workers.fit.skeleton.mixing import mixes_tokens
 from autoadapter.probe.workers.fit.skeleton.normal import Normed, Norms
 from autoadapter.probe.workers.fit.skeleton.terms import Term, expand, split, unscale
@@ -47,6 +47,8 @@ class Stream:
         """`ends`: the hidden states that the layer is given and returns."""
         self.scene, self.norms, self.flow, self.call = scene, norms, norms.flow, call
         self.start, self.end = (self.flow.root(seen) for seen in ends)
+        if self.start.value.numel() != scene.ids.numel() * self.start.value.shape[-1]:
+            raise self.refusal(f"its residual stream is no row per token: {list(self.start.value.shape)}")
         self.within = self.flow.after(self.start, call.last)
         self.states: set[Seen] = {self.start}
         self._visited: dict[Seen, bool] = {self.start: True}
@@ -103,7 +105,7 @@ class Stream:
         return frozenset(kept)
 
     def _step(self, state: Seen, anchors: frozenset[Seen]) -> Step:
-        norm = None if split(self.flow, state) else self.norms.into(state, self.within)
+        norm = self.norms.into(state, self.within)
         if norm is not None:
             return Step(state, Term(1.0, norm.source), (), norm)
         terms = expand(self.flow, state, lambda seen: seen in anchors or self._together(seen))
@@ -120,11 +122,11 @@ class Stream:
 
     def _together(self, seen: Seen) -> bool:
         """Whether a sum is the output of one block: shared and routed experts, say."""
-        if seen in self.states:
+        if seen in self.states or unscale(self.flow, seen).scaled:
             return False
         leaves = self._apart(seen)
         if len(leaves) < 2:
-            return not unscale(self.flow, seen).scaled
+            return True
         if len({self.reading(leaf).x for leaf in leaves}) != 1:
             return False
         return not any(self._mixes(leaf) for leaf in leaves) or self._dependent(leaves)
@@ -145,7 +147,7 @@ class Stream:
     def _read(self, seen: Seen) -> Reading:
         passed: list[Cut] = []
         for cut in self.flow.cuts(seen, self.within):
-            if cut.seen.value.shape == self.start.value.shape and cut.seen is not seen:
+            if alike(cut.seen, self.start) and cut.seen is not seen:
                 passed.append(cut)
                 if cut.seen in self.states:
                     break

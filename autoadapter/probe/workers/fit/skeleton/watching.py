@@ -51,15 +51,14 @@ def passed_on(before: Call, after: Call) -> Seen | None:
 
 def layer_calls(trace: Trace, depth: int | None) -> list[Call]:
     """The calls of the decoder's layers: the longest chain of siblings, of the stated depth where there is one."""
-    chains = [
-        _longest(group)
-        for key in (_container, _parent, _grandparent, _kind_in(trace.model))
-        for group in _grouped(trace.calls, key)
-    ]
-    fitting = [chain for chain in chains if len(chain) == depth] or [chain for chain in chains if len(chain) > 1]
-    if not fitting:
-        return []
-    return max(fitting, key=lambda chain: (sum(call.last - call.first for call in chain), len(chain)))
+    kinds = (_container, _parent, _grandparent, _kind_in(trace.model))
+    chains = [[_longest(group) for group in _grouped(trace.calls, key)] for key in kinds]
+    for fits in (lambda chain: len(chain) == depth, lambda chain: len(chain) > 1):
+        for of_kind in chains:
+            fitting = [chain for chain in of_kind if fits(chain)]
+            if fitting:
+                return max(fitting, key=lambda chain: sum(call.last - call.first for call in chain))
+    return []
 
 
 def _depth(config: Any) -> int | None:
@@ -79,9 +78,7 @@ def _longest(calls: list[Call]) -> list[Call]:
     """The longest chain in which each call is given what the one before returned."""
     chains: list[list[Call]] = []
     for call in calls:
-        before = max(
-            (chain for chain in chains if passed_on(chain[-1], call) is not None), key=len, default=[]
-        )
+        before = max((chain for chain in chains if passed_on(chain[-1], call) is not None), key=len, default=[])
         chains.append([*before, call])
     return max(chains, key=len)
 
