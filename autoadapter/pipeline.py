@@ -16,6 +16,7 @@ from autoadapter.artifacts import (
     ModelKind,
     ModelProfile,
     OptimizedModel,
+    Route,
     ServingPlan,
     Sizing,
     VerificationReport,
@@ -37,12 +38,14 @@ if TYPE_CHECKING:
     from autoadapter import generate as generate_room
     from autoadapter import optimize as optimize_room
     from autoadapter import plan as plan_room
+    from autoadapter import probe as probe_room
     from autoadapter import verify as verify_room
 else:
     deploy_room = on_first_use("autoadapter.deploy")
     generate_room = on_first_use("autoadapter.generate")
     optimize_room = on_first_use("autoadapter.optimize")
     plan_room = on_first_use("autoadapter.plan")
+    probe_room = on_first_use("autoadapter.probe")
     verify_room = on_first_use("autoadapter.verify")
 
 Result = TypeVar("Result", bound=Artifact)
@@ -138,14 +141,33 @@ class Pipeline:
         profile = self._current_profile()
         plan = plan_room.make_plan(profile, self._plan_request(profile))
         folder = self.workspace.adopt_plan(plan)
+        code = self._model_code(profile, plan)
         inputs = {"plan": plan.digest(), "profile": profile.digest(), "tool": tool_digest()}
+        inputs |= {"spec": code.spec.digest()} if code else {}
 
         def work() -> AdapterBundle:
-            return generate_room.render_adapter(profile, plan, folder / "adapter")
+            return generate_room.render_adapter(profile, plan, folder / "adapter", code)
 
         adapter = folder / "adapter" / AdapterBundle.file_name
         rendered = self._run(Stage("generate", folder, adapter, AdapterBundle, is_as_rendered), inputs, work)
         return Outcome(plan, folder / plan.file_name, rendered.skipped, time.monotonic() - began)
+
+    def _model_code(self, profile: ModelProfile, plan: ServingPlan) -> "generate_room.ModelCode | None":
+        """What the model computes, fitted on a tiny clone, where the route needs code of AutoAdapter's own."""
+        if plan.route is not Route.GENERATED:
+            return None
+        place, config = self.workspace.root / "probe", analyze_room.read_config(profile.ref)
+        trusted = self.options.trust_remote_code or StageRecords(self.workspace.root).is_fresh(
+            "trust", {"remote_code": True}
+        )
+        spec = probe_room.probe(
+            analyze_room.copy_code(profile.ref, place / "code") if trusted else None,
+            config,
+            interpreter=interpreter(self.options.engine_python),
+            out=place,
+            progress=self.progress,
+        )
+        return generate_room.ModelCode(spec, config)
 
     def replan(self) -> Outcome[ServingPlan]:
         """Another plan beside the current one: the same choices, changed by this call's scheme and engine arguments."""

@@ -13,7 +13,7 @@ from autoadapter.findings import explanations
 from autoadapter.hardware import Interconnect, gpus
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-COMMANDS = ("run", "analyze", "generate", "optimize", "test", "deploy", "doctor", "prepare", "sample")
+COMMANDS = ("run", "analyze", "generate", "optimize", "test", "deploy", "doctor", "conformance", "prepare", "sample")
 NOTE = "<!-- Written by scripts/generate_docs.py; edit the code, then `make docs`. -->\n"
 CODES = {
     0: "done",

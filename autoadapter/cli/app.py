@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from autoadapter import __version__
-from autoadapter.cli import analyze, deploy, doctor, generate, optimize, prepare, run, sample, test
+from autoadapter.cli import analyze, conformance, deploy, doctor, generate, optimize, prepare, run, sample, test
 from autoadapter.cli.common import internal_error
 from autoadapter.cli.hints import completed, usage_error
 from autoadapter.cli.output import Out
@@ -61,6 +61,7 @@ app.command("optimize", short_help="Convert and quantize; measure the loss.")(op
 app.command("test", short_help="Prove it on a real engine.")(test.test)
 app.command("deploy", short_help="Write the bundle; run it here with --up.")(deploy.deploy)
 app.command("doctor", short_help="What does this machine lack?")(doctor.doctor)
+app.command("conformance", short_help="Which architectures are proven?")(conformance.conformance)
 app.command("prepare", short_help="Create the quantizers' environments now.")(prepare.prepare)
 app.command("sample", short_help="Fetch the sample model.")(sample.sample)
 

@@ -1,5 +1,5 @@
-"""Renders what a plan needs beside the weights: server options, tokenizer adapter, tests, README."""
+"""Renders what a plan needs beside the weights: server options, model code, tokenizer adapter, tests, README."""
 
-from autoadapter.generate.adapter import render_adapter
+from autoadapter.generate.adapter import ModelCode, render_adapter
 
-__all__ = ["render_adapter"]
+__all__ = ["ModelCode", "render_adapter"]

@@ -2,11 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import autoadapter
 from autoadapter.artifacts import AdapterBundle, Finding, Level, ModelProfile, RenderedFile, ServingPlan
+from autoadapter.artifacts.decoder import DecoderSpec
 from autoadapter.generate.corpus import CORPUS
+from autoadapter.generate.plugin import render_plugin
 from autoadapter.generate.readme import Readme
 from autoadapter.generate.views import (
     ConftestModule,
@@ -22,38 +27,67 @@ from autoadapter.rendering import render, replace_folder, write_tree
 
 VIEWS = (VllmConfig, VllmEnv, TokenizerModule, ConftestModule, TokenizerTest, ServerTest, Readme)
 PREFIX = "adapter/"
+PLUGIN = "plugin"
 DUMPED = "(dumped from typed values)"
 
 
-def render_adapter(profile: ModelProfile, plan: ServingPlan, folder: Path) -> AdapterBundle:
+@dataclass(frozen=True)
+class ModelCode:
+    """What the vLLM plugin of a model is rendered from."""
+
+    spec: DecoderSpec
+    config: dict[str, Any]
+    """The checkpoint's own config.json."""
+
+
+def render_adapter(
+    profile: ModelProfile, plan: ServingPlan, folder: Path, code: ModelCode | None = None
+) -> AdapterBundle:
     """Write `adapter/`: it replaces the folder as a whole, so an interrupt leaves the old one or the new one.
 
     Args:
         profile: what `analyze` found.
         plan: what `make_plan` decided for it.
         folder: where the adapter goes.
+        code: where the plan's route needs model code: it is rendered into `plugin/`.
 
     Returns:
         The manifest, which is also `adapter.json` in the folder.
 
     Raises:
         StorageError: the disk is full or the folder may not be written.
+        UnsupportedModelError: the code cannot be rendered for this vLLM.
     """
     texts = _rendered(profile, plan) | _dumped(profile)
     sources = {view.template.removeprefix(PREFIX).removesuffix(".j2"): view.template for view in VIEWS}
     with replace_folder(folder) as draft:
-        hashes = write_tree(draft, texts)
+        hashes = write_tree(draft, texts) | _plugin(draft, plan, code)
         bundle = AdapterBundle(
             tool_version=autoadapter.__version__,
             plan_digest=plan.digest(),
             files=tuple(
-                RenderedFile(path=path, template=sources.get(path, DUMPED), sha256=digest)
+                RenderedFile(path=path, template=sources.get(path) or _origin(path), sha256=digest)
                 for path, digest in sorted(hashes.items())
             ),
             findings=tuple(_findings(profile)),
         )
         write_tree(draft, {AdapterBundle.file_name: bundle.to_json()})
     return bundle
+
+
+def _plugin(draft: Path, plan: ServingPlan, code: ModelCode | None) -> dict[str, str]:
+    """The plugin's files and their SHA-256."""
+    if code is None:
+        return {}
+    package = render_plugin(code.spec, draft / PLUGIN, vllm_version=plan.vllm_version, config=code.config)
+    write_tree(draft, {f"{PLUGIN}/{DecoderSpec.file_name}": code.spec.to_json()})
+    names = (*package.files, DecoderSpec.file_name)
+    return {f"{PLUGIN}/{name}": sha256((draft / PLUGIN / name).read_bytes()).hexdigest() for name in names}
+
+
+def _origin(path: str) -> str:
+    is_code = path.startswith(f"{PLUGIN}/") and not path.endswith(DecoderSpec.file_name)
+    return "plugin/" if is_code else DUMPED
 
 
 def _rendered(profile: ModelProfile, plan: ServingPlan) -> dict[str, str]:

@@ -34,7 +34,7 @@ def verify(request: VerifyRequest, progress: Progress = silent) -> VerificationR
         StorageError: the report could not be written.
     """
     started = datetime.now(UTC)
-    chosen = chosen_checks(request.only)
+    chosen = [check for check in chosen_checks(request.only) if request.only or applies(check, request)]
     request.logs.mkdir(parents=True, exist_ok=True)
     engines = Engines(request, progress)
     context = CheckContext(request, engines, progress)
@@ -69,6 +69,11 @@ def chosen_checks(only: tuple[str, ...]) -> tuple[Check, ...]:
     if unknown:
         raise UserError(f"No check is called {', '.join(unknown)}.", hint=f"Checks: {', '.join(names)}")
     return tuple(check for check in CHECKS if not only or check.name in only)
+
+
+def applies(check: Check, request: VerifyRequest) -> bool:
+    """Whether a check belongs to the plan's route: most belong to all."""
+    return getattr(check, "route", request.plan.route) == request.plan.route
 
 
 def run_check(check: Check, context: CheckContext) -> CheckResult:

@@ -25,7 +25,7 @@ SHARED_ROOMS = {
     "tables",
     "units",
 }
-JOINTS = {"pipeline", "api", "cli", "workspace", "doctor", "freshness", "lazy", "options", "sample"}
+JOINTS = {"pipeline", "api", "cli", "conformance", "workspace", "doctor", "freshness", "lazy", "options", "sample"}
 HEAVY = {"torch", "transformers", "vllm", "llmcompressor", "compressed_tensors", "gguf", "datasets"}
 TERMINAL = {"typer", "rich"}
 PLUGIN_FOLDERS = {

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 def hand_reference(config: dict[str, Any]) -> tuple[nn.Module, Any]:
-    """transformers' own model of a config, with random weights, in float32 and eager."""
+    """The library's own model of a config, with random weights, in float32 and eager."""
     import transformers
 
     settings = {name: value for name, value in config.items() if name not in ("architectures", "model_type")}
@@ -31,12 +31,12 @@ def hand_checkpoint(config: dict[str, Any], folder: Path) -> nn.Module:
 
 
 def hand_ids(config: dict[str, Any], tokens: int = 20) -> Tensor:
-    """[1, tokens]"""
+    """[1, tokens]."""
     return torch.randint(3, config["vocab_size"], (1, tokens), generator=torch.Generator().manual_seed(7))
 
 
 def reference_logits(model: nn.Module, ids: Tensor) -> Tensor:
-    """[tokens, vocabulary]"""
+    """[tokens, vocabulary]."""
     with torch.no_grad():
         return model(input_ids=ids, use_cache=False).logits[0]
 

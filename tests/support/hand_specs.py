@@ -124,9 +124,7 @@ def gpt2_spec() -> DecoderSpec:
         o_bias=True,
         scale=Value(number=32**-0.5),
     )
-    mlp = Mlp(
-        intermediate_size=key(112, "n_inner"), gated=False, activation="gelu_new", up_bias=True, down_bias=True
-    )
+    mlp = Mlp(intermediate_size=key(112, "n_inner"), gated=False, activation="gelu_new", up_bias=True, down_bias=True)
     layer = LayerKind(
         name="dense", branches=(Branch(mixer=attention, input_norm=norm), Branch(mixer=mlp, input_norm=norm))
     )
@@ -164,9 +162,7 @@ def qwen3_moe_spec() -> DecoderSpec:
         expert=Mlp(intermediate_size=key(64, "moe_intermediate_size"), gated=True, activation="silu"),
     )
     kinds = tuple(
-        LayerKind(
-            name=name, branches=(Branch(mixer=attention, input_norm=norm), Branch(mixer=mixer, input_norm=norm))
-        )
+        LayerKind(name=name, branches=(Branch(mixer=attention, input_norm=norm), Branch(mixer=mixer, input_norm=norm)))
         for name, mixer in (("sparse", sparse), ("dense", dense))
     )
     experts = tuple(
@@ -191,9 +187,7 @@ def qwen3_moe_spec() -> DecoderSpec:
         source("model.norm.weight", "norm.weight"),
         source("lm_head.weight", "head.weight"),
     )
-    return _spec(
-        QWEN3_MOE_CONFIG, kinds=kinds, pattern=LayerPattern(kinds=(0, 1, 0)), norm=norm, weights=sources
-    )
+    return _spec(QWEN3_MOE_CONFIG, kinds=kinds, pattern=LayerPattern(kinds=(0, 1, 0)), norm=norm, weights=sources)
 
 
 def key(number: float, name: str, **how: Any) -> Value:

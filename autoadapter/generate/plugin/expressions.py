@@ -9,6 +9,9 @@ POWERS: dict[Form, str] = {
     "inverse_square_root": "**-0.5",
 }
 
+INSIDE = ":"
+"""Parts the name of a config inside the config from a name in it, where a dot leads into a dict."""
+
 
 def expression(value: Value, config: str = "config") -> str:
     """`config.head_dim**-0.5`, `4 * config.hidden_size`; the number itself where no key holds it.
@@ -20,7 +23,7 @@ def expression(value: Value, config: str = "config") -> str:
     if value.key is None:
         return repr(value.number)
     attribute, *parts = value.key.split(".")
-    stated = f"{config}.{attribute}" + "".join(f'["{part}"]' for part in parts)
+    stated = f"{config}.{attribute}" + "".join(f"[{part}]" if part.isdigit() else f'["{part}"]' for part in parts)
     term = f"1 / {stated}" if value.form == "reciprocal" else stated + POWERS[value.form]
     return _scaled(term, value)
 

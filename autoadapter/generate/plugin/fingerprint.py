@@ -48,7 +48,7 @@ def _keys(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
         for name, value in node.items():
             if name == "key" and isinstance(value, str):
-                yield value.split(".")[0]
+                yield re.split(r"[.:]", value)[0]
             elif name != "config_seen":
                 yield from _keys(value)
     elif isinstance(node, list):

@@ -69,6 +69,23 @@ class LoadingModule:
 
 
 @dataclass(frozen=True)
+class LoadingTest:
+    """The test that replays a checkpoint's names and shapes."""
+
+    template: ClassVar[str] = "plugin/tests/test_loading.py.j2"
+
+
+@dataclass(frozen=True)
+class ParityTest:
+    """The test against transformers."""
+
+    template: ClassVar[str] = "plugin/tests/test_parity.py.j2"
+
+    remote: bool
+    """The reference is the checkpoint's own code."""
+
+
+@dataclass(frozen=True)
 class _Distribution:
     distribution: str
     package: str

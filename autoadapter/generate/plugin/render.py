@@ -8,16 +8,21 @@ from typing import Any
 
 from autoadapter.artifacts.decoder import DecoderSpec
 from autoadapter.generate.plugin.api import check_known
+from autoadapter.generate.plugin.configuration import ConfigurationModule
 from autoadapter.generate.plugin.fingerprint import FingerprintModule
+from autoadapter.generate.plugin.nested import with_inner_configs
 from autoadapter.generate.plugin.package import (
     VERSION,
     EntryPoints,
     LoadingModule,
+    LoadingTest,
     Metadata,
     Names,
+    ParityTest,
     Pyproject,
     Registration,
 )
+from autoadapter.generate.plugin.readme import PluginReadme
 from autoadapter.generate.plugin.views import ModelModule
 from autoadapter.rendering.env import render
 from autoadapter.rendering.view import View
@@ -61,17 +66,23 @@ def render_plugin(spec: DecoderSpec, folder: Path, *, vllm_version: str, config:
     """
     check_known(vllm_version)
     names = Names.of(spec, config)
-    files = {_path(view, names): render(view) for view in _views(spec, names, vllm_version)}
+    spec = spec if names.config_class else with_inner_configs(spec)
+    files = {_path(view, names): render(view) for view in _views(spec, names, vllm_version, config)}
     with replace_folder(folder) as draft:
         write_tree(draft, files)
     return PluginPackage(names.package, names.distribution, folder, tuple(sorted(files)))
 
 
-def _views(spec: DecoderSpec, names: Names, vllm_version: str) -> Iterator[View]:
+def _views(spec: DecoderSpec, names: Names, vllm_version: str, config: dict[str, Any]) -> Iterator[View]:
     yield Registration.of(spec, names)
     yield ModelModule.of(spec, vllm_version)
     yield LoadingModule.of(spec, names)
     yield FingerprintModule.of(spec)
+    yield PluginReadme.of(spec, names, vllm_version)
+    yield LoadingTest()
+    yield ParityTest(remote="auto_map" in config)
+    if names.config_class:
+        yield ConfigurationModule.of(spec, names, config)
     for view in (Pyproject, Metadata, EntryPoints):
         yield view.of(spec, names, vllm_version)
 

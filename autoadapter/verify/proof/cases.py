@@ -8,8 +8,10 @@ from autoadapter.artifacts.base import Frozen
 
 LONGEST = 64
 """Tokens of a prompt with its continuation that a proof wants at most."""
-SINGLE, CHUNK, CHUNKED = 22, 24, 40
-"""A prompt that is prefilled at once, the tokens of a step, and a prompt that takes several steps."""
+SINGLE, CHUNK = 22, 24
+"""A prompt that is prefilled at once, and how much of a prompt is computed in a step."""
+CHUNKED = (40, 31)
+"""Two, for vLLM does not cut a prompt that has the engine to itself."""
 UNEQUAL = (13, 5)
 DECODE = 12
 USUAL_WINDOW = 8
@@ -23,7 +25,7 @@ class Cases(Frozen):
     batches: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...]
     decode: int = DECODE
     chunk: int = CHUNK
-    """Most tokens that the engine computes in a step."""
+    """Most tokens of a prompt that the engine computes in a step, where it has more than one prompt."""
     max_model_len: int = LONGEST
 
     @property
@@ -50,7 +52,7 @@ def usual_cases(config: Mapping[str, Any], seed: int = 0) -> Cases:
     batches = (
         ("single", (prompt(SINGLE),)),
         ("batch", tuple(prompt(length) for length in UNEQUAL)),
-        ("chunked", (prompt(CHUNKED),)),
+        ("chunked", tuple(prompt(length) for length in CHUNKED)),
         ("window", tuple(prompt(length) for length in (window - 1, window, window + 1))),
     )
     return Cases(batches=batches, max_model_len=room)

@@ -15,8 +15,12 @@ NO_KERNEL: tuple[tuple[str, str], ...] = (
     (r"(?i)unsupported head[ _](?:size|dim)[^\d]*(\d+)", "no attention kernel for heads of {0}"),
     (r"(?i)no module named '(triton|flashinfer|flash_attn|deep_gemm|flash_mla|fla)\b[\w.]*'", "needs {0}"),
     (r"(?i)\b(triton|flashinfer|deepgemm) is not (?:installed|available)", "needs {0}"),
-    (r"(?i)(?:only|not) (?:be )?(?:supported|available|implemented|enabled) (?:on|for|with) (?:the )?(CUDA|GPU|CPU|XPU)", ""),
-    (r"(?i)requires? (?:a )?(CUDA|GPU|Triton|bf16|bfloat16)\b", ""),
+    (
+        r"(?i)(?:only|not) (?:be )?(?:supported|available|implemented|enabled) "
+        r"(?:on|for|with) (?:the )?(?:CUDA|GPU|CPU|XPU)",
+        "",
+    ),
+    (r"(?i)requires? (?:a )?(?:CUDA|GPU|Triton|bf16|bfloat16)\b", ""),
     (r"(?i)torch not compiled with cuda|no nvidia driver|no cuda gpus", ""),
 )
 """What vLLM says where a kernel is missing → how a report says it; an empty one quotes vLLM."""

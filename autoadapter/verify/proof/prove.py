@@ -1,4 +1,4 @@
-"""Proves that vLLM computes a checkpoint as transformers does: log-probabilities of the whole vocabulary, in float32."""
+"""Proves that vLLM computes what transformers computes: log-probabilities of the whole vocabulary, in float32."""
 
 import json
 import tempfile
@@ -16,7 +16,7 @@ from autoadapter.verify.proof.package import Plugin, borrowed_imports, open_plug
 from autoadapter.verify.proof.result import GATE, CaseResult, ModelImpl, ProofResult, ProofStatus
 from autoadapter.verify.proof.servers import Servers
 
-CACHE_BLOCKS = 512
+CACHE_BLOCKS = 64
 BACKEND = "vllm.model_executor.models.transformers"
 
 
@@ -59,9 +59,7 @@ def prove_on(servers: Servers, claim: Claim, *, progress: Progress = silent) -> 
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=servers.scratch) as scratch:
         found = _Attempt(servers, claim, Path(scratch), progress).run()
-    return found.model_copy(
-        update={"seconds": round(time.monotonic() - began, 2), "versions": servers.versions}
-    )
+    return found.model_copy(update={"seconds": round(time.monotonic() - began, 2), "versions": servers.versions})
 
 
 class _Attempt:

@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import Literal
 
+from pydantic import Field
+
 from autoadapter.artifacts.base import Frozen
 
 GATE = 1e-3
@@ -55,5 +57,5 @@ class ProofResult(Frozen):
     spread: float | None = None
     """Standard deviation of the reference's log-probabilities; near 0 the clone would hide differences."""
     seconds: float = 0.0
-    versions: dict[str, str] = {}
+    versions: dict[str, str] = Field(default_factory=dict)
     log: str = ""

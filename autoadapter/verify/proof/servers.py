@@ -43,9 +43,7 @@ TOLD_ENV = ("VLLM_MLA_DISABLE",)
 class Servers:
     """Both processes of one engine installation; each starts when it is first needed."""
 
-    def __init__(
-        self, engine: EngineTarget, folder: Path, *, reference_modules: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, engine: EngineTarget, folder: Path, *, reference_modules: tuple[str, ...] = ()) -> None:
         """Describe them.
 
         Args:

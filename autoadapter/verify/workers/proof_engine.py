@@ -21,7 +21,11 @@ def versions(_: dict[str, Any]) -> dict[str, Any]:
     """Versions of what computes here."""
     import vllm
 
-    return {"vllm": vllm.__version__, "torch": torch.__version__, "transformers": importlib.metadata.version("transformers")}
+    return {
+        "vllm": vllm.__version__,
+        "torch": torch.__version__,
+        "transformers": importlib.metadata.version("transformers"),
+    }
 
 
 def served(_: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +66,8 @@ def build(request: dict[str, Any]) -> Any:
         dtype="float32",
         max_model_len=request["max_model_len"],
         max_num_seqs=4,
-        max_num_batched_tokens=request["chunk"],
+        max_num_batched_tokens=4 * request["max_model_len"],
+        long_prefill_token_threshold=request["chunk"],
         enable_chunked_prefill=True,
         enable_prefix_caching=False,
         max_logprobs=-1,

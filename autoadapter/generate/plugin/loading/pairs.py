@@ -1,6 +1,6 @@
 """What every tensor of a checkpoint is to become, one row a name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autoadapter.artifacts.decoder import DecoderSpec, WeightSource
@@ -63,7 +63,7 @@ def places_of(spec: DecoderSpec, source: WeightSource) -> tuple[Place, ...]:
     return found.pop()
 
 
-def is_whole(places: tuple[Place, ...]) -> bool:
+def is_whole(places: Sequence[Place]) -> bool:
     """Whether the places are all parts of one fused parameter, in its order."""
     shards = [found.shard for found in places]
     one = len({found.fused for found in places}) == 1 and places[0].fused is not None

@@ -76,7 +76,8 @@ def _joined(spec: DecoderSpec, source: WeightSource, places: Sequence[Place], tu
     taken = _taken_apart("weight", names, source, parts, grouping)
     yields = [f'yield name.replace(".{old}.", ".{name}."), {name}' for name in names]
     pairs = tuple(
-        Pair(source.checkpoint.replace(f".{old}.", f".{name}."), found) for name, found in zip(names, places, strict=True)
+        Pair(source.checkpoint.replace(f".{old}.", f".{name}."), found)
+        for name, found in zip(names, places, strict=True)
     )
     return Cut(Reshape(ending, (*turned, *taken, *yields), yields=True), pairs)
 
@@ -160,6 +161,7 @@ def _experts(spec: DecoderSpec, source: WeightSource, places: Sequence[Place]) -
     old = _stacked_leaf(source)
     stacked = _stack(mixer, source)
     parent = source.checkpoint.removesuffix(old)
+    body: tuple[str, ...]
     if len(names) == 1:
         body = (f'yield name.replace("{old}", f".{{expert}}.{names[0]}.{end}"), rows',)
     else:
@@ -168,9 +170,7 @@ def _experts(spec: DecoderSpec, source: WeightSource, places: Sequence[Place]) -
             *(f'yield name.replace("{old}", f".{{expert}}.{name}.{end}"), {name}' for name in names),
         )
     lines = (f"for expert, rows in enumerate({stacked}):", *(f"    {line}" for line in body))
-    pairs = tuple(
-        Pair(f"{parent}.{EXPERT}.{name}.{end}", found) for name, found in zip(names, places, strict=True)
-    )
+    pairs = tuple(Pair(f"{parent}.{EXPERT}.{name}.{end}", found) for name, found in zip(names, places, strict=True))
     return Cut(Reshape((_ending(source),), lines, yields=True), pairs)
 
 

@@ -78,9 +78,7 @@ def _with_own_names(pair: Pair) -> Pair:
 
 
 def _expert_names(spec: DecoderSpec, pairs: list[Pair]) -> tuple[str, str, str | None]:
-    words = {
-        pair.place.name.split(".")[-2]: pair.old.split(".")[-2] for pair in pairs if EXPERT in pair.old
-    }
+    words = {pair.place.name.split(".")[-2]: pair.old.split(".")[-2] for pair in pairs if EXPERT in pair.old}
     gate, down, up = (words.get(projection) for projection in PROJECTIONS)
     if not words:
         return PROJECTIONS

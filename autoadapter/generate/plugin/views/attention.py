@@ -9,6 +9,7 @@ from autoadapter.errors import UnsupportedModelError
 from autoadapter.generate.plugin.expressions import expression
 from autoadapter.generate.plugin.views.alibi import AlibiView
 from autoadapter.generate.plugin.views.choices import Choices
+from autoadapter.generate.plugin.views.lines import wrapped
 from autoadapter.generate.plugin.views.norms import NormClass, norm_use
 from autoadapter.generate.plugin.views.rope import RopeView, rope_view
 
@@ -65,6 +66,7 @@ class AttentionView:
     norm_after_rope: bool
     rope: RopeView | None
     key_scale: str | None
+    value_scale: str | None
     softcap: str | None
     window: str | None
     chunk: str | None
@@ -85,6 +87,13 @@ class AttentionView:
         """Norms of queries, keys and values, in order."""
         norms = {"q_norm": self.q_norm, "k_norm": self.k_norm, "v_norm": self.v_norm}
         return tuple((name, norm) for name, norm in norms.items() if norm)
+
+    @property
+    def norm_lines(self) -> tuple[str, ...]:
+        """Statements that make the norms."""
+        made = [wrapped(f"self.{name} = {norm.made}") for name, norm in self.early_norms]
+        made += [wrapped(f"self.attn_sub_norm = {self.sub_norm}")] if self.sub_norm else []
+        return tuple(line for lines in made for line in lines)
 
     @property
     def kernel_dim(self) -> str:
@@ -170,6 +179,9 @@ def _refuse(mixer: Attention) -> None:
         raise UnsupportedModelError(
             f"attention.causal_offset={mixer.causal_offset}: vLLM's attention lets a token see itself."
         )
+    weighted = [norm for norm in (mixer.q_norm, mixer.k_norm) if norm and norm.weight != "none"]
+    if mixer.rope and mixer.rope.negative and mixer.norm_after_rope and weighted:
+        raise UnsupportedModelError("attention.rope.negative with weights in norms after it cannot be rendered.")
     if mixer.sub_norm and mixer.v_head_dim:
         raise UnsupportedModelError("attention.sub_norm with another attention.v_head_dim cannot be rendered.")
 
@@ -225,6 +237,7 @@ class _Builder:
         return {
             "clip": self.pick("clip"),
             "key_scale": self.pick("key_scale"),
+            "value_scale": self.pick("value_scale"),
             "softcap": self.pick("softcap"),
             "window": None if chunked else window,
             "chunk": window if chunked else None,

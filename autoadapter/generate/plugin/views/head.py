@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from autoadapter.artifacts.decoder import DecoderSpec, Value
+from autoadapter.artifacts.decoder import DecoderSpec, Head, Value
 from autoadapter.generate.plugin.expressions import expression
 from autoadapter.generate.plugin.views.attention import LAYERS
+from autoadapter.generate.plugin.views.lines import wrapped
 from autoadapter.generate.plugin.views.norms import NormClass, norm_use
 
 
@@ -16,8 +17,8 @@ class HeadView:
     bias: bool
     width: str
     is_projected: bool
-    logits_options: str
-    """Arguments of `LogitsProcessor` beside the vocabulary's size."""
+    logits: tuple[str, ...]
+    """Statement that makes the `LogitsProcessor`."""
     activation: str | None
     """Of the transform before the head; None without one."""
     dense_bias: bool
@@ -50,7 +51,9 @@ class HeadView:
             bias=head.bias,
             width=expression(width) if width else hidden,
             is_projected=head.projected,
-            logits_options=_options(head.scale, head.softcap),
+            logits=wrapped(
+                f"self.logits_processor = LogitsProcessor({expression(spec.vocab_size)}{_options(head)})", 12
+            ),
             activation=transform.activation if transform else None,
             dense_bias=transform is not None and transform.bias,
             norm=norm,
@@ -59,10 +62,16 @@ class HeadView:
         )
 
 
-def _options(scale: Value | None, softcap: Value | None) -> str:
+def _options(head: Head) -> str:
     """vLLM scales after the cap, the spec before it: cap·tanh(s·x/cap) is s·(cap/s)·tanh(x/(cap/s))."""
+    scale, softcap = head.scale, head.softcap
     if scale and softcap:
-        return f", scale={expression(scale)}, soft_cap=({expression(softcap)}) / ({expression(scale)})"
+        return f", scale={expression(scale)}, soft_cap={_factor(softcap)} / {_factor(scale)}"
     if scale:
         return f", scale={expression(scale)}"
     return f", soft_cap={expression(softcap)}" if softcap else ""
+
+
+def _factor(value: Value) -> str:
+    text = expression(value)
+    return f"({text})" if " " in text else text

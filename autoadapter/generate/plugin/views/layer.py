@@ -7,6 +7,7 @@ from autoadapter.artifacts.decoder import DecoderSpec, LayerKind, Norm, Value
 from autoadapter.generate.plugin.expressions import expression
 from autoadapter.generate.plugin.names import NormRole, mixer_name, norm_name
 from autoadapter.generate.plugin.views.choices import Choices
+from autoadapter.generate.plugin.views.lines import wrapped
 from autoadapter.generate.plugin.views.norms import NormClass, norm_use, takes_residual
 from autoadapter.generate.plugin.views.wiring import Wiring, can_fuse, scale_name
 
@@ -54,8 +55,8 @@ class LayerView:
         return cls(
             class_name=class_name,
             choices=build.choices.lines,
-            modules=tuple(modules),
-            forward=tuple(wiring.fused() if fused else wiring.plain()),
+            modules=tuple(part for line in modules for part in wrapped(line)),
+            forward=tuple(part for line in (wiring.fused() if fused else wiring.plain()) for part in wrapped(line)),
             fused=fused,
             helpers=tuple(build.helpers),
             imports=frozenset(build.imports | indexed | {("torch", "")}),

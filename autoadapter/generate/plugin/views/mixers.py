@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from autoadapter.artifacts.decoder import Attention, DecoderSpec, Mlp
 from autoadapter.errors import UnsupportedModelError
 from autoadapter.generate.plugin.views.attention import AttentionView, shape, without_numbers
+from autoadapter.generate.plugin.views.latent import LatentView
 from autoadapter.generate.plugin.views.mlp import MlpView
 from autoadapter.generate.plugin.views.moe import moe_views
 
@@ -52,7 +53,7 @@ class Mixers:
             for index, branch in enumerate(layer.branches):
                 groups.setdefault((branch.mixer.mixer, _key(branch.mixer)), {})[kind, index] = branch.mixer
         names: dict[Place, str] = {}
-        views = []
+        views: list[MixerView] = []
         for (mixer, _), members in groups.items():
             alone = sum(1 for other, _ in groups if SUFFIXES.get(other) == SUFFIXES.get(mixer)) == 1
             name = _class_name(spec, prefix, mixer, members, alone)
@@ -96,6 +97,7 @@ def _class_name(spec: DecoderSpec, prefix: str, mixer: str, members: Mapping[Pla
 def _view(mixer: str) -> Callable[[Any, DecoderSpec, str], MixerView]:
     views: dict[str, Callable[[Any, DecoderSpec, str], MixerView]] = {
         "attention": AttentionView.of,
+        "latent_attention": LatentView.of,
         "mlp": MlpView.of,
     }
     if mixer not in views:

@@ -8,6 +8,7 @@ from autoadapter.artifacts.decoder import DecoderSpec, Mlp, Value
 from autoadapter.generate.plugin.expressions import expression
 from autoadapter.generate.plugin.views.attention import LAYERS
 from autoadapter.generate.plugin.views.choices import Choices
+from autoadapter.generate.plugin.views.lines import wrapped
 from autoadapter.generate.plugin.views.norms import NormClass, norm_use
 
 ACTIVATION = f"{LAYERS}.activation"
@@ -35,7 +36,8 @@ class MlpView:
     """It multiplies with the up branch, too."""
     up_bias: bool
     down_bias: bool
-    inner_norm: str | None
+    inner_norm: tuple[str, ...]
+    """Statement that makes it."""
     gate_scale: str | None
     down_scale: str | None
     gate_limit: str | None
@@ -96,14 +98,15 @@ def _activation(mlp: Mlp) -> str:
     return f'get_act_fn("{mlp.activation}")'
 
 
-def _inner_norm(mixers: Mapping[int, Mlp], choices: Choices) -> tuple[str | None, tuple[NormClass, ...]]:
+def _inner_norm(mixers: Mapping[int, Mlp], choices: Choices) -> tuple[tuple[str, ...], tuple[NormClass, ...]]:
     norms = {kind: mixer.inner_norm for kind, mixer in mixers.items() if mixer.inner_norm}
     if not norms:
-        return None, ()
+        return (), ()
     use = norm_use(next(iter(norms.values())), split="width")
     eps = choices.pick_value({kind: norm.eps for kind, norm in norms.items()})
     width = "self.down_proj.input_size_per_partition"
-    return use.made(width, eps, ", shard=get_tensor_model_parallel_rank()"), (use.helper,) if use.helper else ()
+    made = use.made(width, eps, ", shard=get_tensor_model_parallel_rank()")
+    return wrapped(f"self.inner_norm = {made}"), (use.helper,) if use.helper else ()
 
 
 def _imports(mlp: Mlp, fused: bool, has_choices: bool) -> frozenset[tuple[str, str]]:

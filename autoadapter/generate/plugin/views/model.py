@@ -49,7 +49,8 @@ def class_prefix(architecture: str) -> str:
 class KindNames:
     """The module's function that names the kind of a layer."""
 
-    labels: tuple[str, ...]
+    label_items: str
+    """The items of a tuple: `str(config.layer_types[layer_idx]),`."""
     rows: tuple[tuple[str, str], ...]
     """Labels as a literal, and the kind's name."""
     layers: tuple[str, ...]
@@ -59,10 +60,11 @@ class KindNames:
     def of(cls, spec: DecoderSpec) -> "KindNames":
         """The function for a spec's pattern."""
         pattern = spec.pattern
-        labels = tuple(label_expression(rule) for rule in pattern.rules)
+        labels = [f"str({label_expression(rule)})" for rule in pattern.rules]
         rows = tuple(("(" + ", ".join(f'"{label}"' for label in row) + ("," if len(row) == 1 else "") + ")",
                       spec.kinds[kind].name) for row, kind in pattern.table)  # fmt: skip
-        return cls(labels, rows, () if pattern.table else tuple(spec.kinds[kind].name for kind in pattern.kinds))
+        items = ", ".join(labels) + ("," if len(labels) == 1 else "")
+        return cls(items, rows, () if pattern.table else tuple(spec.kinds[kind].name for kind in pattern.kinds))
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,9 @@ def _refuse(moe: Moe) -> None:
             raise UnsupportedModelError(f"vLLM's MoE kernels compute no experts with {name}.")
     if expert.activation not in ACTIVATIONS or (expert.gated and expert.activation == "relu2"):
         gated = "gated " if expert.gated else ""
-        raise UnsupportedModelError(f"vLLM's MoE kernels compute no {gated}experts with activation {expert.activation}.")
+        raise UnsupportedModelError(
+            f"vLLM's MoE kernels compute no {gated}experts with activation {expert.activation}."
+        )
     if moe.activation_kind == "swigluoai" and (not expert.gate_limit or expert.gate_limit.number != OAI_LIMIT):
         raise UnsupportedModelError(f"vLLM's swigluoai kernels clamp at {OAI_LIMIT} only.")
     if moe.activation_kind == "plain" and expert.gate_limit:

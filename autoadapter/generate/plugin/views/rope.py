@@ -8,6 +8,7 @@ from autoadapter.artifacts.decoder import Attention, DecoderSpec, LatentAttentio
 from autoadapter.errors import UnsupportedModelError
 from autoadapter.generate.plugin.expressions import expression
 from autoadapter.generate.plugin.views.choices import Choices, label_expression
+from autoadapter.generate.plugin.views.lines import wrapped
 
 ROPE_TYPES = ("default", "linear", "llama3", "yarn", "longrope", "proportional")
 """What `get_rope` computes as transformers does. `dynamic` is not: transformers follows the longest sequence so far."""
@@ -20,8 +21,13 @@ class RopeView:
     head_size: str
     max_position: str
     parameters: str
+    """What to pass for `rope_parameters`."""
+    statement: tuple[str, ...]
+    """That makes it, where it is more than a path in the config."""
     is_neox_style: str
     trailing: bool
+    negative: bool
+    """Halves of queries and keys change places first: that turns the rotation around, and scores stay the same."""
     offset: str
     """Added to the positions: `""` or `" + 1"`."""
     condition: str | None
@@ -46,19 +52,26 @@ def rope_view(
     if not ropes:
         return None
     first = next(iter(ropes.values()))
-    if any(rope.place != first.place or rope.position_offset != first.position_offset for rope in ropes.values()):
-        raise UnsupportedModelError("Kinds of layers differ in rope.place or rope.position_offset.")
+    if len({(rope.place, rope.position_offset, rope.negative) for rope in ropes.values()}) > 1:
+        raise UnsupportedModelError("Kinds of layers differ in rope.place, rope.position_offset or rope.negative.")
+    if first.negative and (first.style != "neox" or first.rotary_dim.number != head_dim):
+        raise UnsupportedModelError("rope.negative is rendered only with rope.style=neox over the whole head.")
     trailing = first.place == "trailing" and first.rotary_dim.number != head_dim
     offset = f" + {first.position_offset}" if first.position_offset else ""
     condition = choices.condition(ropes, mixers) if len(ropes) < len(mixers) else None
     sizes = {kind: _rotary_dim(rope, head_dim) for kind, rope in ropes.items()}
-    parameters = {kind: _parameters(rope, spec, head_dim, trailing) for kind, rope in ropes.items()}
+    text = _by_label(ropes, spec) or choices.pick(
+        {kind: _parameters(rope, spec, head_dim, trailing) for kind, rope in ropes.items()}
+    )
+    is_path = not text.startswith("{") and " if " not in text
     return RopeView(
         head_size=choices.pick(sizes) if trailing else "self.head_dim",
         max_position=max_positions(spec) + offset,
-        parameters=_by_label(ropes, spec) or choices.pick(parameters),
+        parameters=text if is_path else "rope_parameters",
+        statement=() if is_path else wrapped(f"rope_parameters = {text}", 12 if condition else 8),
         is_neox_style=choices.pick({kind: str(rope.style == "neox") for kind, rope in ropes.items()}),
         trailing=trailing,
+        negative=first.negative,
         offset=offset,
         condition=condition,
     )
@@ -70,9 +83,13 @@ def max_positions(spec: DecoderSpec) -> str:
 
 
 def _rotary_dim(rope: Rope, head_dim: int) -> str:
-    if rope.rotary_dim.key is None and rope.rotary_dim.number != head_dim and not head_dim % rope.rotary_dim.number:
-        return f"self.head_dim // {int(head_dim // rope.rotary_dim.number)}"
-    return expression(rope.rotary_dim)
+    share = rope.rotary_dim.number / head_dim
+    if rope.rotary_dim.key is not None:
+        return expression(rope.rotary_dim)
+    if share == 1:
+        return "self.head_dim"
+    whole = float(1 / share).is_integer()
+    return f"self.head_dim // {int(1 / share)}" if whole else f"int(self.head_dim * {share})"
 
 
 def _parameters(rope: Rope, spec: DecoderSpec, head_dim: int, trailing: bool) -> str:

@@ -20,13 +20,12 @@ def shrink_rope(config: dict[str, Any], small: dict[str, Any], sizes: Sizes) -> 
         small: the clone's, sizes done.
         sizes: before and after.
     """
-    rotary_was = Stated(config).number("qk_rope") or sizes.head_dim_was
     rotary = sizes.rope if Stated(config).number("qk_rope") else sizes.head_dim
     original = None
     for rope in _dictionaries(small):
         fraction = rope.get("partial_rotary_factor", small.get("partial_rotary_factor"))
         share = fraction if is_number(fraction) else 1.0
-        half_was, half = int(rotary_was * share) // 2, int(rotary * share) // 2
+        half = int(rotary * share) // 2
         if rope.get("mrope_section"):
             rope["mrope_section"] = fill(rope["mrope_section"], half)
         for key in ("short_factor", "long_factor"):
@@ -35,12 +34,7 @@ def shrink_rope(config: dict[str, Any], small: dict[str, Any], sizes: Sizes) -> 
         if is_number(rope.get("original_max_position_embeddings")):
             original = ORIGINAL.get(str(rope.get("rope_type") or rope.get("type")), SHORT_ORIGINAL)
             rope["original_max_position_embeddings"] = original
-        _check(half_was, half)
     _keep_scaling(config, small, original)
-
-
-def _check(half_was: int, half: int) -> None:
-    assert half <= max(half_was, half), "a clone rotates no more than it has"
 
 
 def _dictionaries(small: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -62,11 +56,11 @@ def _keep_scaling(config: dict[str, Any], small: dict[str, Any], original: int |
     original = original or (SHORT_ORIGINAL if of else None)
     if not (was and of and original):
         return
-    for key in ("original_max_position_embeddings",):
-        if is_number(small.get(key)):
-            small[key] = original
+    if is_number(small.get("original_max_position_embeddings")):
+        small["original_max_position_embeddings"] = original
     if is_number(small.get("max_position_embeddings")):
-        small["max_position_embeddings"] = max(int(min(was / of, MOST_SCALING) * original), POSITIONS if was > of else original)
+        scaled = int(min(was / of, MOST_SCALING) * original)
+        small["max_position_embeddings"] = max(scaled, POSITIONS)
 
 
 def fill(sections: list[int], half: int) -> list[int]:

@@ -92,11 +92,14 @@ class _Shrinker:
 
 
 def _keep_products(small: dict[str, Any], stated: Stated) -> None:
+    """Heads × head size = expansion × hidden size, and the sum under a key of its own, where the checkpoint has it so."""
     for product in key_table().products:
-        was = [stated.keys.get(product[part]) for part in ("count", "size", "expand")]
-        hidden = stated.number("hidden")
-        if not hidden or not all(map(is_number, was)) or was[0] * was[1] != was[2] * hidden:
-            continue
         now = Stated(small)
-        size = now.keys[product["size"]]
-        small[product["count"]] = int(now.keys[product["expand"]] * (now.number("hidden") or 0) / size)
+        count, size = (stated.keys.get(product[part]) for part in ("count", "size"))
+        if not is_number(count) or not is_number(size):
+            continue
+        expand, hidden = stated.keys.get(product["expand"]), stated.number("hidden")
+        if hidden and is_number(expand) and count * size == expand * hidden:
+            small[product["count"]] = int(expand * (now.number("hidden") or 0) / now.keys[product["size"]])
+        if stated.keys.get(product.get("total")) == count * size:
+            small[product["total"]] = small[product["count"]] * now.keys[product["size"]]

@@ -46,7 +46,7 @@ SMALL = {
     "bound": BOUND,
 }
 """Upper limits: a checkpoint that has less keeps it."""
-STEP = {"heads": 2 * HEADS, "kv_heads": KV_HEADS, "head_dim": 32, "intermediate": 16, "window": WINDOW}
+STEP = {"heads": HEADS, "kv_heads": KV_HEADS, "head_dim": 32, "intermediate": 16, "window": WINDOW}
 """By how much the next larger of several sizes under one key is larger."""
 
 
@@ -65,6 +65,8 @@ class Sizes:
         self.head_dim_was = self._head_dim_before()
         self.head_dim = self._head_dim()
         self._routing()
+        if not stated.number("kv_rank"):
+            self.small["index_head_dim"] = self.head_dim
         self._linear_heads()
 
     def _head_dim_before(self) -> float:
@@ -112,7 +114,7 @@ class Sizes:
         if role == "rotary_dim":
             return max(4, 2 * round(value / self.head_dim_was * self.head_dim / 2))
         if role == "state_heads":
-            return min(value, 6)
+            return min(value, 8)
         if role in ("hidden", "heads", "qk_head_dim"):
             return self.small[role]
         small = self.small.get(role)

@@ -10,10 +10,13 @@ TOLERANCE = 1e-6
 
 
 def stated(config: Any, key: str) -> Any:
-    """The config's value at a dotted path, or None."""
+    """The config's value at a dotted path, or None; a list is entered by number: `mlp_multipliers.0`."""
     node = config
     for part in key.split("."):
-        node = node.get(part) if isinstance(node, dict) else getattr(node, part, None)
+        if isinstance(node, list | tuple):
+            node = node[int(part)] if part.isdigit() and int(part) < len(node) else None
+        else:
+            node = node.get(part) if isinstance(node, dict) else getattr(node, part, None)
     return node
 
 

@@ -31,9 +31,7 @@ def named_kinds(layers: Sequence[tuple[Branch, ...]]) -> tuple[LayerKind, ...]:
     words = [[say(branches) for say in (_mixing, _positions, _feeding)] for branches in layers]
     telling = [column for column in range(len(words[0])) if len({row[column] for row in words}) > 1]
     names = ["_".join(row[column] for column in telling if row[column]) or row[-1] or row[0] for row in words]
-    return tuple(
-        LayerKind(name=name, branches=branches) for name, branches in zip(_unique(names), layers, strict=True)
-    )
+    return tuple(LayerKind(name=name, branches=branches) for name, branches in zip(_unique(names), layers, strict=True))
 
 
 def _mixing(branches: tuple[Branch, ...]) -> str:

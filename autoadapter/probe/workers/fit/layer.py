@@ -58,7 +58,10 @@ def moved(scene: Scene, fitted: FittedLayer, origin: int, layer: int) -> FittedL
         targets = tuple(t.replace(f"layers.{origin}.", f"layers.{layer}.", 1) for t in use.targets)
         uses.append(replace(use, parameter=name, targets=targets))
     own = held(scene)
-    same = all(u.parameter in own and own[u.parameter].shape == own[o.parameter].shape for u, o in zip(uses, fitted.uses, strict=True))
+    same = all(
+        u.parameter in own and own[u.parameter].shape == own[o.parameter].shape
+        for u, o in zip(uses, fitted.uses, strict=True)
+    )
     return replace(fitted, uses=tuple(uses)) if same else None
 
 

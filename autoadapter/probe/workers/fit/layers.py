@@ -10,7 +10,7 @@ from autoadapter.probe.workers.fit.fitted import ParameterUse, UnexplainedError
 from autoadapter.probe.workers.fit.kinds import named_kinds, same_kind
 from autoadapter.probe.workers.fit.layer import FittedLayer, fit_layer, layer_error, moved
 from autoadapter.probe.workers.fit.pattern import fit_pattern
-from autoadapter.probe.workers.fit.skeleton.watching import call_of, passed_on
+from autoadapter.probe.workers.fit.skeleton.branches import hidden_ends
 from autoadapter.probe.workers.scene import Scene
 
 EXPLAINED = 1e-4
@@ -58,13 +58,9 @@ def fit_layers(scene: Scene) -> FittedLayers:
 
 def layer_ends(scene: Scene, layer: int) -> tuple[Tensor, Tensor]:
     """What a layer was given and what it returned, both [tokens, hidden]."""
-    call = call_of(scene, layer)
-    shape = next(out.value.shape for out in call.outs if out.value.is_floating_point() and out.value.ndim >= 2)
-    given = passed_on(call_of(scene, layer - 1), call) if layer else None
-    if given is None:
-        given = next(seen for seen in call.ins if seen.value.shape == shape and seen.value.is_floating_point())
-    returned = next(out.value for out in call.outs if out.value.shape == shape)
-    return given.value.reshape(-1, shape[-1]), returned.reshape(-1, shape[-1])
+    given, returned = hidden_ends(scene, layer)
+    width = returned.value.shape[-1]
+    return given.value.reshape(-1, width), returned.value.reshape(-1, width)
 
 
 def _known(scene: Scene, kinds: list[_Kind], layer: int) -> tuple[int, FittedLayer] | None:
@@ -80,7 +76,9 @@ def _new(scene: Scene, kinds: list[_Kind], layer: int) -> tuple[int, FittedLayer
     fitted = fit_layer(scene, layer)
     error = layer_error(scene, fitted, layer, *layer_ends(scene, layer))
     if not error <= EXPLAINED:
-        raise UnexplainedError(scene.layers[layer], (("fitted", error),), "the fitted layer replayed gives another output")
+        raise UnexplainedError(
+            scene.layers[layer], (("fitted", error),), "the fitted layer replayed gives another output"
+        )
     for index, kind in enumerate(kinds):
         if same_kind(kind.fitted.branches, fitted.branches):
             return index, fitted

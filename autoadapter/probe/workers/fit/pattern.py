@@ -91,7 +91,11 @@ def _entries(config: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_labels(value: Any, layers: int) -> bool:
     """A word or small number for each layer, with words that recur."""
-    if not isinstance(value, list | tuple | str) or len(value) < layers or (isinstance(value, str) and len(value) > layers):
+    if (
+        not isinstance(value, list | tuple | str)
+        or len(value) < layers
+        or (isinstance(value, str) and len(value) > layers)
+    ):
         return False
     labels = list(value)[:layers]
     scalar = all(isinstance(item, str | int | bool) or item is None for item in labels)

@@ -14,13 +14,13 @@ GATES = {"sigmoid": torch.sigmoid, "softplus": F.softplus, "silu": F.silu}
 
 
 def attention(mixer: Attention, scope: Scope, x: Tensor, setting: Setting) -> Tensor:
-    """x [tokens, hidden] → [tokens, hidden]."""
+    """The block of x [tokens, hidden] → [tokens, hidden]."""
     heads, kv_heads = int(mixer.num_heads.number), int(mixer.num_kv_heads.number)
     queries = _rotated(mixer, mixer.q_norm, scope.below("q_norm"), _heads(mixer, scope, "q", x), setting)
     keys = _rotated(mixer, mixer.k_norm, scope.below("k_norm"), _heads(mixer, scope, "k", x), setting)
     values = _head_norm(mixer, mixer.v_norm, scope.below("v_norm"), _heads(mixer, scope, "v", x))
     keys = scaled(keys, mixer.key_scale).repeat_interleave(heads // kv_heads, dim=1)
-    values = values.repeat_interleave(heads // kv_heads, dim=1)
+    values = scaled(values, mixer.value_scale).repeat_interleave(heads // kv_heads, dim=1)
     scores = torch.einsum("qhd,khd->hqk", queries, keys) * mixer.scale.number
     scores = softcapped(scores, mixer.softcap) + alibi_bias(mixer.alibi, heads, len(x), mixer.scale.number)
     seen = visible(len(x), mixer.window, mixer.causal_offset)
@@ -53,7 +53,7 @@ def _rotated(mixer: Attention, norm: Norm | None, scope: Scope, x: Tensor, setti
 
 
 def _head_norm(mixer: Attention, norm: Norm | None, scope: Scope, x: Tensor) -> Tensor:
-    """x [tokens, heads, head_dim]"""
+    """Each head of x [tokens, heads, head_dim] normalised."""
     if norm is None:
         return x
     if mixer.norm_width == "full":

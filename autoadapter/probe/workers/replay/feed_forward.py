@@ -11,18 +11,18 @@ SWIGLUOAI_ALPHA = 1.702
 
 
 def mlp(mixer: Mlp, scope: Scope, x: Tensor, setting: Setting) -> Tensor:  # noqa: ARG001
-    """x [..., hidden] → [..., hidden]."""
+    """The block of x [..., hidden] → [..., hidden]."""
     return feed_forward(mixer, scope, x)
 
 
 def feed_forward(part: Mlp, scope: Scope, x: Tensor, *, swigluoai: bool = False) -> Tensor:
-    """x [..., hidden] → [..., hidden]; `swigluoai` is `Moe.activation_kind`."""
+    """The block of x [..., hidden] → [..., hidden]; `swigluoai` is `Moe.activation_kind`."""
     inner = normed(part.inner_norm, scope.below("inner_norm"), _inner(part, scope, x, swigluoai))
     return scaled(scope.linear("down_proj", inner, bias=part.down_bias), part.down_scale)
 
 
 def opaque(mixer: Opaque, scope: Scope, x: Tensor, setting: Setting) -> Tensor:
-    """x [tokens, hidden] through the reference's module under this layer's parameters."""
+    """Run x [tokens, hidden] through the reference's module under this layer's parameters."""
     if setting.model is None:
         raise ValueError(f"{mixer.module} is carried over: replaying it takes the reference")
     module = setting.model.get_submodule(mixer.module)

@@ -12,7 +12,7 @@ from autoadapter.probe.workers.replay.scores import attended, visible
 
 
 def latent_attention(mixer: LatentAttention, scope: Scope, x: Tensor, setting: Setting) -> Tensor:
-    """x [tokens, hidden] → [tokens, hidden]."""
+    """The block of x [tokens, hidden] → [tokens, hidden]."""
     queries, (keys, values) = _queries(mixer, scope, x, setting), _keys_and_values(mixer, scope, x, setting)
     scores = torch.einsum("qhd,khd->hqk", queries, keys) * mixer.scale.number
     mixed = attended(scores, visible(len(x), mixer.window), values, scope["sinks"] if mixer.sinks else None)

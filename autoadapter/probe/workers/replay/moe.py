@@ -20,7 +20,7 @@ SCORES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def moe(mixer: Moe, scope: Scope, x: Tensor, setting: Setting) -> Tensor:  # noqa: ARG001
-    """x [tokens, hidden] → [tokens, hidden]."""
+    """The block of x [tokens, hidden] → [tokens, hidden]."""
     weights = routed(mixer.router, scope, x)
     outputs = torch.zeros_like(x)
     for expert in weights.any(0).nonzero().flatten().tolist():
@@ -49,7 +49,11 @@ def _inside_groups(router: Router, choice: Tensor) -> Tensor:
     if router.n_group is None or router.topk_group is None:
         return choice
     groups = choice.unflatten(-1, (int(router.n_group.number), -1))
-    size = groups.topk(min(2, groups.shape[-1]), dim=-1).values.sum(-1) if router.group_score == "top2_sum" else groups.amax(-1)
+    size = (
+        groups.topk(min(2, groups.shape[-1]), dim=-1).values.sum(-1)
+        if router.group_score == "top2_sum"
+        else groups.amax(-1)
+    )
     best = size.topk(int(router.topk_group.number), dim=-1).indices
     kept = torch.zeros_like(size, dtype=torch.bool).scatter(-1, best, True)
     return groups.masked_fill(~kept[..., None], float("-inf")).flatten(-2)

@@ -25,7 +25,7 @@ XIELU_EPS = -1e-6
 
 
 def normed(norm: Norm | None, scope: Scope, x: Tensor) -> Tensor:
-    """x [..., width] normalised; x itself without a norm."""
+    """Normalise x [..., width]; x itself without a norm."""
     if norm is None:
         return x
     y = _parted(norm, x)
@@ -35,17 +35,17 @@ def normed(norm: Norm | None, scope: Scope, x: Tensor) -> Tensor:
 
 
 def activated(activation: Activation, scope: Scope, x: Tensor) -> Tensor:
-    """x through the activation; `scope` holds `alpha_p` and `alpha_n` of xIELU."""
+    """Put x through the activation; `scope` holds `alpha_p` and `alpha_n` of xIELU."""
     return _xielu(scope, x) if activation == "xielu" else ACTIVATIONS[activation](x)
 
 
 def scaled(x: Tensor, scale: Value | None) -> Tensor:
-    """x times a scale that may not be there."""
+    """Return x times a scale that may not be there."""
     return x if scale is None else x * scale.number
 
 
 def softcapped(x: Tensor, cap: Value | None) -> Tensor:
-    """x squeezed into ± cap."""
+    """Return x squeezed into ± cap."""
     return x if cap is None else cap.number * torch.tanh(x / cap.number)
 
 

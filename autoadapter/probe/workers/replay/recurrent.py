@@ -10,7 +10,7 @@ from autoadapter.probe.workers.replay.scope import Scope, Setting
 
 
 def mamba2(mixer: Mamba2, scope: Scope, x: Tensor, setting: Setting) -> Tensor:  # noqa: ARG001
-    """x [tokens, hidden] → [tokens, hidden]."""
+    """The block of x [tokens, hidden] → [tokens, hidden]."""
     heads, groups = int(mixer.num_heads.number), int(mixer.n_groups.number)
     width, state = heads * int(mixer.head_dim.number), groups * int(mixer.state_size.number)
     sizes = [width, width, state, state, heads]
@@ -23,26 +23,31 @@ def mamba2(mixer: Mamba2, scope: Scope, x: Tensor, setting: Setting) -> Tensor: 
     step = F.softplus(step + scope["dt_bias"])
     if mixer.dt_limit is not None:
         step = step.clamp(*mixer.dt_limit)
-    per_head = [part.unflatten(-1, (groups, -1)).repeat_interleave(heads // groups, dim=1) for part in (inputs, outputs)]
+    per_head = [
+        part.unflatten(-1, (groups, -1)).repeat_interleave(heads // groups, dim=1) for part in (inputs, outputs)
+    ]
     y = _scan(scope, values.unflatten(-1, (heads, -1)), step, *per_head).flatten(1)
     return scope.linear("out_proj", _gated_norm(mixer, scope.below("norm"), y, F.silu(gate)), bias=mixer.proj_bias)
 
 
 def short_conv(mixer: ShortConv, scope: Scope, x: Tensor, setting: Setting) -> Tensor:  # noqa: ARG001
-    """x [tokens, hidden] → [tokens, hidden]."""
+    """The block of x [tokens, hidden] → [tokens, hidden]."""
     inner, outer, values = scope.linear("in_proj", x, bias=mixer.bias).chunk(3, dim=-1)
     mixed = outer * causal_conv(scope, "conv", inner * values, bias=mixer.bias)
     return scope.linear("out_proj", mixed, bias=mixer.bias)
 
 
 def gated_delta_net(mixer: GatedDeltaNet, scope: Scope, x: Tensor, setting: Setting) -> Tensor:  # noqa: ARG001
-    """x [tokens, hidden] → [tokens, hidden]."""
+    """The block of x [tokens, hidden] → [tokens, hidden]."""
     k_heads, v_heads = int(mixer.num_k_heads.number), int(mixer.num_v_heads.number)
-    mixed = F.silu(causal_conv(scope, "conv1d", _stacked(mixer, scope.linear("in_proj_qkv", x, bias=False)), bias=False))
+    mixed = F.silu(
+        causal_conv(scope, "conv1d", _stacked(mixer, scope.linear("in_proj_qkv", x, bias=False)), bias=False)
+    )
     keys_width = k_heads * int(mixer.head_k_dim.number)
     queries, keys, values = mixed.split([keys_width, keys_width, mixed.shape[-1] - 2 * keys_width], dim=-1)
     queries, keys = (
-        _unit(part.unflatten(-1, (k_heads, -1))).repeat_interleave(v_heads // k_heads, dim=1) for part in (queries, keys)
+        _unit(part.unflatten(-1, (k_heads, -1))).repeat_interleave(v_heads // k_heads, dim=1)
+        for part in (queries, keys)
     )
     beta = torch.sigmoid(scope.linear("in_proj_b", x, bias=False))
     step = F.softplus(scope.linear("in_proj_a", x, bias=False) + scope["dt_bias"])
@@ -61,7 +66,7 @@ def causal_conv(scope: Scope, name: str, x: Tensor, *, bias: bool) -> Tensor:
 
 
 def _scan(scope: Scope, values: Tensor, step: Tensor, inputs: Tensor, outputs: Tensor) -> Tensor:
-    """values [tokens, heads, head_dim], step [tokens, heads], inputs and outputs [tokens, heads, state]."""
+    """The scan of values [tokens, heads, head_dim], step [tokens, heads], inputs and outputs [tokens, heads, state]."""
     state = torch.zeros(*values.shape[1:], inputs.shape[-1])
     decay = torch.exp(-scope["A_log"].exp() * step)[..., None, None]
     rows = []
@@ -73,7 +78,7 @@ def _scan(scope: Scope, values: Tensor, step: Tensor, inputs: Tensor, outputs: T
 
 
 def _delta_rule(queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor) -> Tensor:
-    """queries and keys [tokens, heads, k], values [tokens, heads, v], decay and beta [tokens, heads]."""
+    """The rule over queries and keys [tokens, heads, k], values [tokens, heads, v], decay and beta [tokens, heads]."""
     state = torch.zeros(keys.shape[1], keys.shape[2], values.shape[2])
     rows = []
     for token, key in enumerate(keys):

@@ -26,7 +26,7 @@ def angles(rope: Rope, config: Any, tokens: int) -> tuple[Tensor, Tensor]:
     frequencies, factor = _frequencies(rope, config, tokens)
     position = torch.arange(tokens, dtype=torch.float32) + rope.position_offset
     angle = (position[:, None] * frequencies)[:, None]
-    return angle.cos() * factor, angle.sin() * factor
+    return angle.cos() * factor, angle.sin() * (-factor if rope.negative else factor)
 
 
 def _turn(rope: Rope, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -29,7 +29,9 @@ class Scope:
 
     def inside(self) -> dict[str, Tensor]:
         """All parameters below the prefix."""
-        return {name[len(self.prefix) :]: tensor for name, tensor in self.tensors.items() if name.startswith(self.prefix)}
+        return {
+            name[len(self.prefix) :]: tensor for name, tensor in self.tensors.items() if name.startswith(self.prefix)
+        }
 
     def linear(self, name: str, x: Tensor, *, bias: bool) -> Tensor:
         """The projection `name` of x [..., inputs] → [..., outputs]."""

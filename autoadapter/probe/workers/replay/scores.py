@@ -30,7 +30,7 @@ def alibi_bias(alibi: Alibi | None, heads: int, tokens: int, scale: float) -> Te
 
 
 def alibi_slopes(alibi: Alibi, heads: int) -> Tensor:
-    """[heads]"""
+    """[heads]."""
     if alibi.slopes == "mpt":
         count = 2 ** math.ceil(math.log2(heads))
         largest = 8.0 if alibi.bias_max is None else alibi.bias_max.number

@@ -33,6 +33,8 @@ def locate(lookup: Lookup, name: str, tensor: Tensor, hints: tuple[str, ...]) ->
         tensor: its values.
         hints: spec names that it might hold by its name: they decide between equal parameters, and nothing else.
     """
+    if tensor.ndim == 0:
+        return None
     if tensor.ndim == 1:
         return _described(name, _vector_places(lookup, tensor, hints), False, tensor, lookup)
     for transposed in (False, True):

@@ -58,9 +58,7 @@ def weight_sources(
     )
 
 
-def _source(
-    spec: DecoderSpec, members: list[_Member], name: str, groups: dict[tuple[str, ...], Value]
-) -> WeightSource:
+def _source(spec: DecoderSpec, members: list[_Member], name: str, groups: dict[tuple[str, ...], Value]) -> WeightSource:
     first = members[0].location
     targets = _general(first.targets)
     fitted = groups.get(targets)

@@ -53,14 +53,14 @@ def layers_of(spec: DecoderSpec, source: WeightSource) -> Iterator[tuple[LayerKi
             yield spec.kinds[kind], layer
 
 
-def _parts(
-    source: WeightSource, kind: LayerKind | None, layer: int, tensors: dict[str, Tensor]
-) -> dict[str, Tensor]:
+def _parts(source: WeightSource, kind: LayerKind | None, layer: int, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     if source.experts == "named":
         count = num_experts(kind, source.targets[0])
         names = [source.checkpoint.format(layer=layer, expert=expert) for expert in range(count)]
         each = [cut(kind, source, tensors[name]) for name in names]
-        return {target: torch.stack(parts) for target, parts in zip(source.targets, zip(*each, strict=True), strict=True)}
+        return {
+            target: torch.stack(parts) for target, parts in zip(source.targets, zip(*each, strict=True), strict=True)
+        }
     name = source.checkpoint.format(layer=layer)
     if source.optional and name not in tensors:
         return {}

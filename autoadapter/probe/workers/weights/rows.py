@@ -92,9 +92,7 @@ def _mamba2(mixer: Mamba2) -> dict[str, int]:
 
 
 def _delta_net(mixer: GatedDeltaNet) -> dict[str, int]:
-    k_heads, v_heads, k_width, v_width = _ints(
-        mixer.num_k_heads, mixer.num_v_heads, mixer.head_k_dim, mixer.head_v_dim
-    )
+    k_heads, v_heads, k_width, v_width = _ints(mixer.num_k_heads, mixer.num_v_heads, mixer.head_k_dim, mixer.head_v_dim)
     values = v_heads * v_width
     return {
         "in_proj_qkv": 2 * k_heads * k_width + values,

@@ -38,7 +38,10 @@ def find_sources(
         UnexplainedError: a tensor is read by the reference and by no part of the spec, or the sources give other
             parameters than the reference holds.
     """
-    tensors = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in checkpoint_tensors(folder).items()}
+    tensors = {
+        name: tensor.float() if tensor.is_floating_point() else tensor
+        for name, tensor in checkpoint_tensors(folder).items()
+    }
     lookup = Lookup(parameters)
     found = {name: locate(lookup, name, tensor, _hints(name, uses)) for name, tensor in tensors.items()}
     ignored = tuple(name for name, location in found.items() if location is None)
@@ -56,14 +59,18 @@ class Reads:
     def __init__(self, model: nn.Module, ids: Tensor) -> None:
         """Run the model once: what it gives undisturbed."""
         self._model, self._ids = model, ids
+        self._constants = {name for name, buffer in model.named_buffers() if buffer.ndim == 0}
         self._plain = self._run()
 
     def __call__(self, name: str, values: Tensor) -> bool:
-        """True unless the model has no such tensor, or gives the same logits without it."""
-        held = [tensor for own, tensor in self._own() if own == name or _same(tensor, values)]
-        if not held:
+        """True unless the model has no such tensor, or gives the same logits without it.
+
+        A single number that is no parameter is a constant of the code: the spec holds it.
+        """
+        if values.ndim == 0 and name in self._constants:
             return False
-        if not held[0].is_floating_point():
+        held = [tensor for own, tensor in self._own() if own == name or _same(tensor, values)]
+        if not held or not held[0].is_floating_point():
             return False
         with torch.no_grad():
             kept = [tensor.clone() for tensor in held]

@@ -5,7 +5,7 @@ from autoadapter.probe.workers.fit.attention.assemble import fit_softmax
 from autoadapter.probe.workers.fit.attention.chain import walk
 from autoadapter.probe.workers.fit.attention.check import checked
 from autoadapter.probe.workers.fit.attention.core import find_core
-from autoadapter.probe.workers.fit.attention.latent import fit_latent, is_latent
+from autoadapter.probe.workers.fit.attention.latent import fit_latent
 from autoadapter.probe.workers.fit.attention.output import fit_output
 from autoadapter.probe.workers.fit.attention.scores import fit_scores
 from autoadapter.probe.workers.fit.fitted import Fitted
@@ -21,8 +21,8 @@ def fit_attention(scene: Scene, block: Block) -> Fitted[Attention | LatentAttent
     core = find_core(scene, block)
     scores = fit_scores(core, block.module)
     output = fit_output(scene, block, core)
-    values = walk(scene, block.module, block.x, core.v.seen, core.v.index)
-    fit = fit_latent if is_latent(scene, block, values) else fit_softmax
+    values = walk(scene, block, core.v.seen, core.v.index)
+    fit = fit_softmax if values.reads(block.x) else fit_latent
     spec, uses = fit(scene, block, core, scores, output)
     return checked(scene, block, spec, uses)
 

@@ -1,26 +1,32 @@
 """Puts core, scores, chains and output of a block together to an `Attention`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from autoadapter.artifacts.decoder import Attention, Norm, Rope, Value
-from autoadapter.probe.workers.fit.attention.chain import Activated, Chain, Clipped, Rotated, snapped, walk
+from autoadapter.artifacts.decoder import Attention, Rope, Value
+from autoadapter.probe.workers.fit.attention.chain import Activated, Chain, Clipped, Rotated, walk
 from autoadapter.probe.workers.fit.attention.core import Core
 from autoadapter.probe.workers.fit.attention.head_norms import HeadNorm
 from autoadapter.probe.workers.fit.attention.output import Output
-from autoadapter.probe.workers.fit.attention.packing import HEADS, KV_HEADS, uses_of
+from autoadapter.probe.workers.fit.attention.packing import uses_of
 from autoadapter.probe.workers.fit.attention.scores import Scores, fit_alibi, fit_window
-from autoadapter.probe.workers.fit.binding import bind, stated
+from autoadapter.probe.workers.fit.attention.sizes import (
+    HEAD_DIM,
+    HEADS,
+    KV_HEADS,
+    fit_scale,
+    numbers,
+    sized,
+    snapped,
+)
+from autoadapter.probe.workers.fit.binding import bind
 from autoadapter.probe.workers.fit.fitted import ParameterUse, UnexplainedError
 from autoadapter.probe.workers.scene import Block, Scene
 
-SCALE_KEYS = ("attention_multiplier", "attn_scale", "attention_scale", "attn_config.softmax_scale", "scaling", "attn_scaling")
-ROOT_KEYS = ("query_pre_attn_scalar", "head_dim", "qk_head_dim", "attention_head_dim", "attention_head_size", "kv_channels")
 CAP_KEYS = ("attn_logit_softcapping", "attn_logit_softcap", "attn_logits_soft_cap", "attn_logit_soft_cap")
 CLIP_KEYS = ("attn_config.clip_qkv", "clip_qkv", "attn_clip_qkv")
-HEAD_DIM_KEYS = ("head_dim", "attention_head_dim", "attention_head_size", "kv_channels", "d_kv")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +57,7 @@ def without_repeats(chain: Chain, heads: int, module: str) -> Chain:
 def fit_projections(scene: Scene, block: Block, core: Core) -> Projections:
     """Queries, keys and values back to the input."""
     heads = core.q.value.shape[0]
-    q, k, v = (walk(scene, block.module, block.x, part.seen, part.index) for part in (core.q, core.k, core.v))
+    q, k, v = (walk(scene, block, part.seen, part.index) for part in (core.q, core.k, core.v))
     return Projections(q, without_repeats(k, heads, block.module), without_repeats(v, heads, block.module))
 
 
@@ -62,23 +68,23 @@ def fit_softmax(
     config, module = scene.config, block.module
     parts = fit_projections(scene, block, core)
     for name, chain in (("queries", parts.q), ("keys", parts.k), ("values", parts.v)):
-        if chain.product.source is not block.x and not same_input(scene, chain, block):
+        if not chain.reads(block.x):
             raise UnexplainedError(module, (), f"{name} are projected from something else than the block's input")
         if chain.only(Activated):
             raise UnexplainedError(module, (), f"an activation on {name}")
-    heads, dim = core.q.index.shape
+    (heads, dim), v_dim = core.q.index.shape, core.v.index.shape[1]
     key_scale = fit_key_scale(config, parts.k)
     total = scores.slope * parts.q.scale * (1.0 if key_scale else parts.k.scale)
-    scale = fit_scale(config, total, dim)
+    scale = fit_scale(config, total, dim, module)
     norms = {name: chain.only(HeadNorm) for name, chain in (("q", parts.q), ("k", parts.k), ("v", parts.v))}
     clips = {name: chain.only(Clipped) for name, chain in (("q", parts.q), ("k", parts.k), ("v", parts.v))}
     sinks = scores.sinks if scores.sinks is not None else output.sinks
     alibi = fit_alibi(config, scores.alibi, float(scale.number), module)[0] if scores.alibi is not None else None
     spec = Attention(
-        num_heads=bind(config, heads, HEADS),
-        num_kv_heads=bind(config, parts.k.rows.shape[0], (*KV_HEADS, *HEADS)),
-        head_dim=bind(config, dim, HEAD_DIM_KEYS),
-        v_head_dim=bind(config, core.v.index.shape[1], ("v_head_dim",)) if core.v.index.shape[1] != dim else None,
+        num_heads=sized(config, heads, HEADS, ("head",), module),
+        num_kv_heads=_kv_heads(config, parts.k.rows.shape[0], module),
+        head_dim=bind(config, dim, HEAD_DIM),
+        v_head_dim=sized(config, v_dim, ("v_head_dim",), ("v_head", "value_head"), module) if v_dim != dim else None,
         q_bias=parts.q.product.bias is not None,
         k_bias=parts.k.product.bias is not None,
         v_bias=parts.v.product.bias is not None,
@@ -92,8 +98,8 @@ def fit_softmax(
         rope=fit_shared_rope(parts.q, parts.k, module),
         key_scale=key_scale,
         scale=scale,
-        softcap=bind(config, snapped(scores.softcap, _numbers(config, CAP_KEYS)), CAP_KEYS) if scores.softcap else None,
-        window=fit_window(config, scores.window),
+        softcap=bind(config, snapped(scores.softcap, numbers(config, CAP_KEYS)), CAP_KEYS) if scores.softcap else None,
+        window=fit_window(config, scores.window, module),
         alibi=alibi,
         value_scale=_value_scale(config, parts.v.scale),
         sinks=sinks is not None,
@@ -103,10 +109,12 @@ def fit_softmax(
     return spec, _uses(scene, block, parts, sinks, output)
 
 
-def same_input(scene: Scene, chain: Chain, block: Block) -> bool:
-    """Whether a projection reads x, reshaped at most."""
-    source = chain.product.source.value
-    return source.numel() == block.x.value.numel() and torch.equal(source.flatten(), block.x.value.flatten())
+def _kv_heads(config: Any, count: int, module: str) -> Value:
+    """One key head for all is a thing of its own: no key counts it under `multi_query`."""
+    found = bind(config, count, KV_HEADS)
+    if found.key is None and count == 1:
+        return Value(number=1)
+    return sized(config, count, (*KV_HEADS, *HEADS), ("kv", "key_value", "group"), module)
 
 
 def fit_key_scale(config: Any, chain: Chain) -> Value | None:
@@ -117,24 +125,6 @@ def fit_key_scale(config: Any, chain: Chain) -> Value | None:
 
 def _value_scale(config: Any, number: float) -> Value | None:
     return None if number == 1.0 else bind(config, number, ("attention_value_scale", "value_scale"))
-
-
-def fit_scale(config: Any, number: float, dim: int) -> Value:
-    """What multiplies q · k, bound to what states it."""
-    exact = snapped(number, [dim**-0.5, *_numbers(config, SCALE_KEYS), *(v**-0.5 for v in _numbers(config, ROOT_KEYS) if v > 0)])
-    if exact == 1.0 and dim != 1:
-        return Value(number=1.0)
-    own = bind(config, exact, ("query_pre_attn_scalar",), forms=("inverse_square_root",))
-    if own.key and abs(exact - dim**-0.5) > 1e-6 * exact:
-        return own
-    own = bind(config, exact, SCALE_KEYS)
-    own = own if own.key else bind(config, exact, ROOT_KEYS, forms=("inverse_square_root",))
-    return own if own.key else bind(config, exact, ("head_dim",), forms=("reciprocal",))
-
-
-def _numbers(config: Any, keys: tuple[str, ...]) -> list[float]:
-    found = [stated(config, key) for key in keys]
-    return [float(value) for value in found if isinstance(value, int | float) and not isinstance(value, bool)]
 
 
 def _clip(config: Any, clips: dict[str, Clipped | None], module: str) -> Value | None:
@@ -182,7 +172,7 @@ def shared_uses(
         uses.append(ParameterUse(output.product.bias, ("o_proj.bias",)))
     for name, norm in {**norms, "sub_norm": output.sub_norm}.items():
         for use in norm.fitted.uses if norm else ():
-            uses.append(ParameterUse(use.parameter, tuple(f"{name}.{target}" for target in use.targets)))
+            uses.append(replace(use, targets=tuple(f"{name}.{target}" for target in use.targets)))
     if sinks is not None:
         uses.append(ParameterUse(_sink_parameter(scene, block, sinks), ("sinks",)))
     return tuple(uses)

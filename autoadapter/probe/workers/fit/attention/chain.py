@@ -10,8 +10,9 @@ from autoadapter.probe.workers.fit.attention.flow import MOVES, between, columns
 from autoadapter.probe.workers.fit.attention.head_norms import HeadNorm, fit_head_norm
 from autoadapter.probe.workers.fit.attention.products import EXACT, Product, product_of
 from autoadapter.probe.workers.fit.attention.rope import fit_rope
+from autoadapter.probe.workers.fit.attention.sizes import snapped
 from autoadapter.probe.workers.fit.fitted import UnexplainedError
-from autoadapter.probe.workers.scene import Scene
+from autoadapter.probe.workers.scene import Block, Scene
 from autoadapter.probe.workers.trace import Event, Seen
 
 ACTIVATIONS = {
@@ -68,6 +69,11 @@ class Chain:
         found = [step for step in self.steps if isinstance(step, kind)]
         return found[0] if len(found) == 1 else None
 
+    def reads(self, x: Seen) -> bool:
+        """Whether the product is one with x, reshaped at most."""
+        source = self.product.source.value
+        return source.numel() == x.value.numel() and torch.equal(source.flatten(), x.value.flatten())
+
     @property
     def scale(self) -> float:
         """What all scalings multiply to."""
@@ -82,7 +88,7 @@ class Walk:
     """One walk back: where it is, and what it has passed."""
 
     scene: Scene
-    module: str
+    block: Block
     points: tuple[Seen, ...]
     index: torch.Tensor
     at: int
@@ -98,7 +104,7 @@ class Walk:
                 return Chain(self._with_bias(product), self.index, tuple(reversed(self.passed)))
             if not (self._moved(before, out) or self._simple(before, out) or self._spanning(out)):
                 self._give_up(out, before)
-        raise UnexplainedError(self.module, (), "heads that come from no product with a parameter")
+        raise UnexplainedError(self.block.module, (), "heads that come from no product with a parameter")
 
     def _columns(self, seen: Seen) -> torch.Tensor:
         found = columns(seen.value, self.scene.ids.shape[-1])
@@ -140,7 +146,7 @@ class Walk:
         name, spread = self.bias
         full = self.scene.parameter(name).detach().float().flatten()
         if product.bias or full.shape[0] != product.outs or not torch.equal(full[self.index], spread):
-            raise UnexplainedError(self.module, (), f"{name} is added, but not as the bias of {product.weight}")
+            raise UnexplainedError(self.block.module, (), f"{name} is added, but not as the bias of {product.weight}")
         return replace(product, bias=name)
 
     def _spanning(self, out: Seen) -> bool:
@@ -172,7 +178,7 @@ class Walk:
     def _rotations(self, before: Seen, out: Seen) -> list[tuple[float, Rope]]:
         old = self._columns(before)[:, self.index].transpose(0, 1)
         new = self._columns(out)[:, self.index].transpose(0, 1)
-        return fit_rope(self.scene.config, old, new) if old.shape[-1] > 1 else []
+        return fit_rope(self.scene.config, self.block.layer, old, new) if old.shape[-1] > 1 else []
 
     def _stretched(self, before: Seen, out: Seen) -> list[Step]:
         """A rotation of what one number multiplied; a rotation alone keeps lengths."""
@@ -195,19 +201,19 @@ class Walk:
         near.sort(key=lambda pair: pair[0])
         said = tuple((f"rope {r.style} {r.rotary_dim.number} theta {r.theta.number}", error) for error, r in near[:3])
         calls = [event.name for event in between(self.scene.trace, before, out)]
-        raise UnexplainedError(self.module, said, f"{' '.join(calls[:12])} is no norm, rotation, clamp or scale")
+        raise UnexplainedError(self.block.module, said, f"{' '.join(calls[:12])} is no norm, rotation, clamp or scale")
 
 
-def walk(scene: Scene, module: str, source: Seen, target: Seen, index: torch.Tensor) -> Chain:
-    """From the elements `index` of a tensor back to the first product with a parameter, at most to `source`.
+def walk(scene: Scene, block: Block, target: Seen, index: torch.Tensor) -> Chain:
+    """From the elements `index` of a tensor back to the first product with a parameter, at most to the block's input.
 
     Raises:
         UnexplainedError: a step is none of the known ones.
     """
-    points = waypoints(scene.trace, source, target)
+    points = waypoints(scene.trace, block.x, target)
     if not points:
-        raise UnexplainedError(module, (), "heads that do not come from the block's input")
-    return Walk(scene, module, points, index, len(points) - 1, []).run()
+        raise UnexplainedError(block.module, (), "heads that do not come from the block's input")
+    return Walk(scene, block, points, index, len(points) - 1, []).run()
 
 
 def _clamp(event: Event) -> Step | None:
@@ -229,15 +235,6 @@ def _scalar(event: Event, before: Seen, out: Seen) -> Step | None:
     numbers = [float(leaf) for leaf in event.args if isinstance(leaf, int | float)]
     numbers += [float(seen.value) for seen in others]
     return Scaled(snapped(ratio, numbers))
-
-
-def snapped(number: float, candidates: list[float]) -> float:
-    """The candidate, or its reciprocal, that the number is within rounding of; else the number itself."""
-    for candidate in [1.0, *candidates]:
-        for exact in (candidate, 1 / candidate if candidate else 0.0):
-            if abs(number - exact) <= 3e-6 * abs(exact):
-                return exact
-    return number
 
 
 def _activation(before: Seen, out: Seen) -> Step | None:

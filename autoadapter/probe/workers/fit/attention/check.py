@@ -1,20 +1,27 @@
 """Recomputes a fitted block, and says what every fitted value is worth: the error with its runner-up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-import torch
+from torch import Tensor
 
-from autoadapter.artifacts.decoder import Attention, Evidence, LatentAttention
-from autoadapter.probe.workers.fit.attention.compute import attention, latent_attention
+from autoadapter.artifacts.decoder import Attention, Branch, Evidence, LatentAttention, LayerKind
 from autoadapter.probe.workers.fit.attention.flow import relative
 from autoadapter.probe.workers.fit.attention.rivals import rivals
-from autoadapter.probe.workers.fit.attention.unpack import unpack
 from autoadapter.probe.workers.fit.fitted import Fitted, ParameterUse, UnexplainedError
+from autoadapter.probe.workers.replay.attention import attention
+from autoadapter.probe.workers.replay.latent import latent_attention
+from autoadapter.probe.workers.replay.scope import Scope, Setting
 from autoadapter.probe.workers.scene import Block, Scene
+from autoadapter.probe.workers.weights.cutting import parameters_of
 
 EXACT = 5e-5
 """Relative error up to which a recomputed block is the block."""
+OFF = 1e9
+"""The error of a candidate that cannot be computed: the parameters do not fit it."""
+PREFIX = "layers.0.0."
+
 Spec = Attention | LatentAttention
 
 
@@ -24,69 +31,57 @@ def checked(scene: Scene, block: Block, spec: Spec, uses: tuple[ParameterUse, ..
     Raises:
         UnexplainedError: the recomputed block is another.
     """
-    given = unpack(uses, scene.parameter, sizes(spec))
-    x, y = block.x.value[0].float(), block.y.value[0].float()
+    given, tokens = _parameters(scene, spec, uses), scene.ids.shape[-1]
+    x, y = (seen.value.float().reshape(tokens, -1) for seen in (block.x, block.y))
 
     def error(candidate: Spec) -> float:
         try:
-            return relative(compute(candidate, given, x, scene.config), y)
+            return min(relative(_computed(candidate, given, x, scene.config), y), OFF)
         except (RuntimeError, ValueError, KeyError):
-            return float("inf")  # the candidate's shapes do not fit
+            return OFF
 
     own = error(spec)
     if own > EXACT:
-        tried = sorted(
-            ((f"{path} = {value}", error(spec.__class__.model_validate(_with(spec, path, value)))) for path, value in rivals(spec)),
-            key=lambda pair: pair[1],
-        )
-        raise UnexplainedError(block.module, (("as fitted", own), *tried[:3]), f"the block recomputed differs by {own:.1e}")
+        tried = [(f"{path} = {value}", error(_with(spec, path, value))) for path, value in rivals(spec)]
+        tried.sort(key=lambda pair: pair[1])
+        why = f"the block recomputed differs by {own:.1e}"
+        raise UnexplainedError(block.module, (("as fitted", own), *tried[:3]), why)
     return Fitted(spec, own, tuple(_evidence(spec, own, error)), uses)
 
 
-def compute(spec: Spec, given: dict[str, torch.Tensor], x: torch.Tensor, config: Any) -> torch.Tensor:
-    """The block's output [tokens, hidden]."""
+def _parameters(scene: Scene, spec: Spec, uses: tuple[ParameterUse, ...]) -> Mapping[str, Tensor]:
+    kind = LayerKind(name="block", branches=(Branch(mixer=spec),))
+    named = [replace(use, targets=tuple(PREFIX + target for target in use.targets)) for use in uses]
+    held = {use.parameter: scene.parameter(use.parameter).detach().float() for use in uses}
+    return parameters_of([kind], held, named)
+
+
+def _computed(spec: Spec, given: Mapping[str, Tensor], x: Tensor, config: Any) -> Tensor:
+    scope, setting = Scope(given, PREFIX), Setting(config)
     if isinstance(spec, LatentAttention):
-        return latent_attention(spec, given, x, config)
-    return attention(spec, given, x, config)
+        return latent_attention(spec, scope, x, setting)
+    return attention(spec, scope, x, setting)
 
 
-def sizes(spec: Spec) -> Callable[[str], int]:
-    """How many rows a target of the spec has."""
-
-    def rows(target: str) -> int:
-        name, heads = target.split(".")[0], int(spec.num_heads.number)
-        if isinstance(spec, LatentAttention):
-            return {
-                "q_a_proj": int(spec.q_lora_rank.number) if spec.q_lora_rank else 0,
-                "kv_a_proj": int(spec.kv_lora_rank.number) + int(spec.qk_rope_head_dim.number),
-            }.get(name, heads)
-        kv, dim = int(spec.num_kv_heads.number), int(spec.head_dim.number)
-        v_dim = int(spec.v_head_dim.number) if spec.v_head_dim else dim
-        gate = heads * v_dim if spec.gate and spec.gate.width == "element" else heads
-        return {"q_proj": heads * dim, "k_proj": kv * dim, "v_proj": kv * v_dim, "gate_proj": gate}[name]
-
-    return rows
-
-
-def _with(spec: Spec, path: str, value: Any) -> dict[str, Any]:
+def _with(spec: Spec, path: str, value: Any) -> Spec:
     document = spec.model_dump(mode="json")
     *parents, last = path.split(".")
     node = document
     for part in parents:
         node = node[part]
     node[last] = value
-    return document
+    return type(spec).model_validate(document)
 
 
 def _evidence(spec: Spec, own: float, error: Callable[[Spec], float]) -> list[Evidence]:
+    """For every path the runner-up that comes nearest."""
     document, found = spec.model_dump(mode="json"), {}
     for path, value in rivals(spec):
-        other = error(spec.__class__.model_validate(_with(spec, path, value)))
+        other = error(_with(spec, path, value))
         if path in found and found[path].runner_up_error <= other:
             continue
         node: Any = document
         for part in path.split("."):
             node = node[part]
-        shown = other if other != float("inf") else None
-        found[path] = Evidence(path=path, value=node, max_error=own, runner_up=value, runner_up_error=shown or 1e9)
+        found[path] = Evidence(path=path, value=node, max_error=own, runner_up=value, runner_up_error=other)
     return list(found.values())

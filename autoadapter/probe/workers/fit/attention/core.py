@@ -1,6 +1,5 @@
 """Finds the softmax attention inside a block: what was multiplied to scores, and what mixes the values."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -69,7 +68,9 @@ def _from_softmax(scene: Scene, block: Block, event: Event, tokens: int) -> Core
     scores = [
         e
         for e in between(scene.trace, block.x, logits)
-        if e.name in PRODUCTS and not any(i.parameter for i in e.ins) and e.outs[0].value.numel() % tokens**2 == 0
+        if e.name in PRODUCTS
+        and not any(i.parameter for i in e.ins)
+        and e.outs[0].value.numel() % tokens**2 == 0
         and list(e.outs[0].value.shape).count(tokens) >= 2
     ]
     mixing = _mixing(block.events, event)
@@ -193,11 +194,8 @@ def _from_fused(event: Event, tokens: int) -> Core:
     mask = given.get("attn_mask")
     if mask is not None:
         allowed = mask.value.dtype == torch.bool
-        bias = torch.zeros(()).masked_fill(~mask.value, float("-inf")) if allowed else mask.value
+        bias = torch.zeros(mask.value.shape).masked_fill(~mask.value, float("-inf")) if allowed else mask.value
         logits = (logits + bias).reshape(heads, tokens, tokens)
     out = event.outs[0]
     made = Heads(out, out.value.flatten(0, -3).float(), _column_index(out.value, tokens).flatten(0, -3)[:, 0, :])
     return Core(q, k, v, made, logits, ())
-
-
-__all__ = ["Core", "Heads", "columns", "find_core", "users"]

@@ -16,11 +16,24 @@ MOVES = frozenset(
     " split_with_sizes tensor_split chunk unbind __getitem__ getitem narrow select slice index_select squeeze unsqueeze"
     " expand expand_as repeat repeat_interleave broadcast_to cat concat concatenate stack hstack vstack swapaxes"
     " swapdims movedim moveaxis dropout t detach __get__ view_as_real view_as_complex roll copy_ __setitem__"
-    " alias double tile".split()
+    " alias double tile T mT H mH".split()
 )
 """Calls that move values and change none."""
 
 PRODUCTS = frozenset("linear matmul mm bmm baddbmm addmm addbmm einsum __matmul__ __rmatmul__ tensordot".split())
+
+
+SHAPED = frozenset("new_empty new_zeros new_ones new_full zeros_like ones_like empty_like full_like".split())
+"""Calls that take no value from their argument."""
+LIKE = frozenset("type_as expand_as view_as reshape_as to".split())
+"""Calls that take values from their first argument alone."""
+
+
+def feeding(event: Event) -> tuple[Seen, ...]:
+    """The tensors whose values a call uses."""
+    if event.name in SHAPED:
+        return ()
+    return event.ins[:1] if event.name in LIKE else event.ins
 
 
 def waypoints(trace: Trace, source: Seen, target: Seen) -> tuple[Seen, ...]:
@@ -30,7 +43,7 @@ def waypoints(trace: Trace, source: Seen, target: Seen) -> tuple[Seen, ...]:
         return ()
     known = set(order)
     fed: dict[Seen, list[Seen]] = {
-        node: [seen for seen in trace.events[node.event].ins if seen in known]
+        node: [seen for seen in feeding(trace.events[node.event]) if seen in known]
         for node in order
         if node is not source and node.event is not None
     }
@@ -72,7 +85,7 @@ def _ancestors(trace: Trace, source: Seen, target: Seen) -> list[Seen]:
         node = waiting.pop()
         if node is source or node.event is None:
             continue
-        for before in trace.events[node.event].ins:
+        for before in feeding(trace.events[node.event]):
             if before not in found and (source.event is None or before is source or _after(before, source)):
                 found.add(before)
                 waiting.append(before)
@@ -83,7 +96,7 @@ def _ancestors(trace: Trace, source: Seen, target: Seen) -> list[Seen]:
         (node for node in found if node is not source and node.event is not None), key=lambda node: node.event or 0
     )
     for node in ordered:
-        if any(before in reached for before in trace.events[node.event or 0].ins):
+        if any(before in reached for before in feeding(trace.events[node.event or 0])):
             reached.add(node)
     return [source, *(node for node in ordered if node in reached)] if target in reached else []
 

@@ -38,7 +38,7 @@ def fit_head_norm(
     scene: Scene, x: torch.Tensor, y: torch.Tensor, events: tuple[Event, ...], index: torch.Tensor
 ) -> HeadNorm | None:
     """The norm that makes y from x over their last axis, or None; `index` [heads, dim] says how wide a head is."""
-    heads, dim = index.shape
+    dim = index.shape[1]
     if x.shape[-1] % dim and dim % x.shape[-1]:
         return None
     try:
@@ -64,7 +64,12 @@ def _per_head(scene: Scene, x: torch.Tensor, y: torch.Tensor, events: tuple[Even
     error, norm, names = min(tried, key=lambda one: one[0], default=(1.0, None, []))
     if norm is None or error > EXACT:
         return None
-    uses = tuple(ParameterUse(name, ("weight",)) for name in names)
+    uses = tuple(
+        ParameterUse(
+            name, ("weight",), experts="named" if len(names) > 1 else "none", expert=at if len(names) > 1 else None
+        )
+        for at, name in enumerate(names)
+    )
     return HeadNorm("per_head_weight", Fitted(norm, error, (), uses))
 
 

@@ -1,4 +1,4 @@
-"""Multi-head latent attention: keys and values out of one normed vector of low rank, a rotated part that heads share."""
+"""Multi-head latent attention: keys and values out of one normed vector, and a rotated part that heads share."""
 
 import math
 from dataclasses import dataclass, replace
@@ -7,16 +7,17 @@ from typing import Any
 import torch
 
 from autoadapter.artifacts.decoder import LatentAttention, Rope, Value
-from autoadapter.probe.workers.fit.attention.assemble import fit_scale, same_input, shared_uses
+from autoadapter.probe.workers.fit.attention.assemble import shared_uses
 from autoadapter.probe.workers.fit.attention.chain import Chain, Rotated, walk
 from autoadapter.probe.workers.fit.attention.core import Core
 from autoadapter.probe.workers.fit.attention.flow import columns, matches, relative
 from autoadapter.probe.workers.fit.attention.head_norms import HeadNorm
 from autoadapter.probe.workers.fit.attention.output import Output
-from autoadapter.probe.workers.fit.attention.packing import HEADS, uses_of
+from autoadapter.probe.workers.fit.attention.packing import uses_of
 from autoadapter.probe.workers.fit.attention.products import Product
 from autoadapter.probe.workers.fit.attention.rope import EXACT, fit_rope
 from autoadapter.probe.workers.fit.attention.scores import Scores, fit_window
+from autoadapter.probe.workers.fit.attention.sizes import HEADS, fit_scale, sized, snapped
 from autoadapter.probe.workers.fit.binding import bind
 from autoadapter.probe.workers.fit.fitted import ParameterUse, UnexplainedError
 from autoadapter.probe.workers.scene import Block, Scene
@@ -35,11 +36,6 @@ class Latent:
     rope: Rope | None
 
 
-def is_latent(scene: Scene, block: Block, values: Chain) -> bool:
-    """Whether the values come from something that was itself projected."""
-    return not same_input(scene, values, block)
-
-
 def fit_latent(
     scene: Scene, block: Block, core: Core, scores: Scores, output: Output
 ) -> tuple[LatentAttention, tuple[ParameterUse, ...]]:
@@ -49,7 +45,7 @@ def fit_latent(
         UnexplainedError: the block is no latent attention either.
     """
     parts = _parts(scene, block, core)
-    config, heads = scene.config, core.q.index.shape[0]
+    config, module, heads = scene.config, block.module, core.q.index.shape[0]
     rank, shared = parts.kv_low.rows.shape[1], core.k.index.shape[1] - parts.nope
     q_norm, kv_norm = (chain.only(HeadNorm) if chain else None for chain in (parts.q_low, parts.kv_low))
     if scores.softcap or scores.alibi is not None or output.sub_norm or parts.kv.steps:
@@ -58,12 +54,14 @@ def fit_latent(
     scale = scores.slope * (1.0 if parts.q_low else q_scale)
     sinks = scores.sinks if scores.sinks is not None else output.sinks
     spec = LatentAttention(
-        num_heads=bind(config, heads, HEADS),
-        q_lora_rank=bind(config, parts.q_low.rows.shape[1], ("q_lora_rank",)) if parts.q_low else None,
-        kv_lora_rank=bind(config, rank, ("kv_lora_rank",)),
-        qk_nope_head_dim=bind(config, parts.nope, ("qk_nope_head_dim",)),
-        qk_rope_head_dim=bind(config, shared, ("qk_rope_head_dim",)),
-        v_head_dim=bind(config, core.v.index.shape[1], ("v_head_dim",)),
+        num_heads=sized(config, heads, HEADS),
+        q_lora_rank=bind(config, parts.q_low.rows.shape[1], ("q_lora_rank",), ("rank", "dim"), module)
+        if parts.q_low
+        else None,
+        kv_lora_rank=sized(config, rank, ("kv_lora_rank",), ("rank", "dim"), module),
+        qk_nope_head_dim=sized(config, parts.nope, ("qk_nope_head_dim",), ("rank", "dim"), module),
+        qk_rope_head_dim=sized(config, shared, ("qk_rope_head_dim",), ("rank", "dim"), module),
+        v_head_dim=sized(config, core.v.index.shape[1], ("v_head_dim",), ("rank", "dim"), module),
         q_norm=q_norm.fitted.value if q_norm else None,
         kv_norm=kv_norm.fitted.value if kv_norm else None,
         q_a_bias=bool(parts.q_low and parts.q_low.product.bias),
@@ -72,8 +70,8 @@ def fit_latent(
         q_scale=_scale(config, q_scale, "q_lora_rank") if parts.q_low else None,
         kv_scale=_scale(config, parts.kv_low.scale, "kv_lora_rank"),
         rope=parts.rope,
-        scale=_bound_scale(config, scale, core.q.index.shape[1]),
-        window=fit_window(config, scores.window),
+        scale=_bound_scale(config, scale, core.q.index.shape[1], module),
+        window=fit_window(config, scores.window, module),
         sinks=sinks is not None,
         gate=output.gate[0] if output.gate else None,
     )
@@ -82,18 +80,18 @@ def fit_latent(
 
 def _parts(scene: Scene, block: Block, core: Core) -> Latent:
     tokens, module = scene.ids.shape[-1], block.module
-    values = walk(scene, module, block.x, core.v.seen, core.v.index)
+    values = walk(scene, block, core.v.seen, core.v.index)
     rank = columns(values.product.source.value, tokens)
-    kv_low = walk(scene, module, block.x, values.product.source, torch.arange(rank.shape[1])[None])
+    kv_low = walk(scene, block, values.product.source, torch.arange(rank.shape[1])[None])
     nope = _plain_part(core, values, tokens, module)
-    q = walk(scene, module, block.x, core.q.seen, core.q.index)
+    q = walk(scene, block, core.q.seen, core.q.index)
     q_low = None
-    if not same_input(scene, q, block):
+    if not q.reads(block.x):
         width = columns(q.product.source.value, tokens).shape[1]
-        q_low = walk(scene, module, block.x, q.product.source, torch.arange(width)[None])
+        q_low = walk(scene, block, q.product.source, torch.arange(width)[None])
     if not torch.equal(kv_low.rows[0], torch.arange(kv_low.rows.shape[1])):
         raise UnexplainedError(module, (), "the latent of keys and values is not the leading part of its product")
-    rope = _shared_rope(scene, core, q, kv_low.product, nope, module)
+    rope = _shared_rope(scene, block, core, q, kv_low.product, nope)
     return Latent(q_low, q, kv_low, values, nope, rope)
 
 
@@ -114,8 +112,8 @@ def _plain_part(core: Core, values: Chain, tokens: int, module: str) -> int:
     return nope
 
 
-def _shared_rope(scene: Scene, core: Core, q: Chain, low: Product, nope: int, module: str) -> Rope | None:
-    tokens, config = scene.ids.shape[-1], scene.config
+def _shared_rope(scene: Scene, block: Block, core: Core, q: Chain, low: Product, nope: int) -> Rope | None:
+    tokens, config, layer, module = scene.ids.shape[-1], scene.config, block.layer, block.module
     after = core.k.value[..., nope:]
     before = columns(low.out.value, tokens)[:, low.outs - after.shape[-1] :][None]
     if relative(after, after[:1].expand_as(after)) > 0:
@@ -125,7 +123,7 @@ def _shared_rope(scene: Scene, core: Core, q: Chain, low: Product, nope: int, mo
         if relative(before, after[:1]) > EXACT:
             raise UnexplainedError(module, (), "only keys are rotated")
         return None
-    keys = {_of_part(rope): error for error, rope in fit_rope(config, before, after[:1])}
+    keys = {_of_part(rope): error for error, rope in fit_rope(config, layer, before, after[:1])}
     joint = [(max(error, keys.get(_of_part(rope), math.inf)), rope) for error, rope in turned.tried]
     error, rope = min(joint, key=lambda pair: pair[0])
     if error > EXACT:
@@ -139,19 +137,23 @@ def _of_part(rope: Rope) -> tuple[Any, ...]:
 
 
 def _scale(config: Any, number: float, key: str) -> Value | None:
-    """A multiplier of a latent: √(hidden_size / rank) in LongCat, where only the rank is a key of its own."""
-    return None if number == 1.0 else bind(config, number, (key,), forms=("inverse_square_root",), factors=(1.0, math.sqrt(config.hidden_size)))
+    """A multiplier of a latent; √(hidden_size / rank) in LongCat."""
+    if abs(number - 1.0) < 1e-6:
+        return None
+    return bind(config, number, (key,), forms=("inverse_square_root",), factors=(1.0, math.sqrt(config.hidden_size)))
 
 
-def _bound_scale(config: Any, number: float, dim: int) -> Value:
+def _bound_scale(config: Any, number: float, dim: int, module: str) -> Value:
     """The scale, which YaRN's `mscale_all_dim` multiplies twice."""
-    found = fit_scale(config, number, dim)
     given = getattr(config, "rope_parameters", None) or {}
     factor, share = given.get("factor"), given.get("mscale_all_dim")
-    if found.key or not factor or not share:
-        return found
-    stretched = (0.1 * share * math.log(factor) + 1.0) ** 2
-    return bind(config, number, ("qk_head_dim",), forms=("inverse_square_root",), factors=(stretched,))
+    if factor and share and factor > 1:
+        stretched = (0.1 * share * math.log(factor) + 1.0) ** 2
+        exact = snapped(number, [stretched * dim**-0.5])
+        found = bind(config, exact, ("qk_head_dim",), forms=("inverse_square_root",), factors=(stretched,))
+        if found.key:
+            return found
+    return fit_scale(config, number, dim, module)
 
 
 def _uses(

@@ -81,7 +81,7 @@ class Way:
             return False
         index = index.reshape(self.index.shape)
         by_head = bool((index == index[:, :1]).all())
-        chain = walk(self.scene, self.block.module, self.block.x, factor, index[:, :1] if by_head else index)
+        chain = walk(self.scene, self.block, factor, index[:, :1] if by_head else index)
         gate = OutputGate(
             activation=self._activation(chain),
             width="head" if by_head else "element",
@@ -106,7 +106,7 @@ class Way:
 
     def _activation(self, chain: Chain) -> str:
         act = chain.only(Activated)
-        if act is None or chain.steps[0] is not act or chain.product.source is not self.block.x:
+        if act is None or chain.steps[0] is not act or not chain.reads(self.block.x):
             raise UnexplainedError(self.block.module, (), "a gate that is no activation of a projection of the input")
         return act.name
 

@@ -8,18 +8,9 @@ import torch
 
 from autoadapter.artifacts.decoder import Value
 from autoadapter.probe.workers.fit.attention.chain import Chain
+from autoadapter.probe.workers.fit.attention.sizes import HEADS, KV_HEADS
 from autoadapter.probe.workers.fit.binding import bind
 from autoadapter.probe.workers.fit.fitted import ONE, ParameterUse, UnexplainedError
-
-HEADS = ("num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads", "decoder_attention_heads")
-KV_HEADS = (
-    "num_key_value_heads",
-    "num_kv_heads",
-    "n_head_kv",
-    "attn_config.kv_n_heads",
-    "num_query_groups",
-    "multi_query_group_num",
-)
 
 
 @dataclass(frozen=True)
@@ -31,13 +22,13 @@ class Placed:
     """[outputs]"""
 
 
-def pack(parameter: str, outs: int, placed: Sequence[Placed], config: Any, module: str) -> tuple[int, tuple[str, ...]]:
+def pack(parameter: str, outs: int, placed: Sequence[Placed], module: str) -> tuple[int, tuple[str, ...]]:
     """In how many equal parts the rows lie, and in which order the targets follow in a part.
 
     Raises:
         UnexplainedError: the rows lie in no such way.
     """
-    for parts in _parts(config, placed):
+    for parts in _parts(placed):
         if any(len(one.rows) % parts for one in placed):
             continue
         order = sorted(placed, key=lambda one: int(one.rows.min()))
@@ -57,7 +48,7 @@ def _holds(order: Sequence[Placed], parts: int) -> bool:
     return True
 
 
-def _parts(config: Any, placed: Sequence[Placed]) -> Iterator[int]:
+def _parts(placed: Sequence[Placed]) -> Iterator[int]:
     yield 1
     smallest = min(len(one.rows) for one in placed)
     yield from (parts for parts in range(2, smallest + 1) if smallest % parts == 0)
@@ -80,7 +71,7 @@ def uses_of(chains: dict[str, Chain], config: Any, module: str) -> tuple[Paramet
     uses = []
     for (parameter, _, transposed, outs), placed in weights.items():
         for group in _apart(placed):
-            parts, targets = pack(parameter, outs, group, config, module)
+            parts, targets = pack(parameter, outs, group, module)
             uses.append(ParameterUse(parameter, targets, counted(config, parts), transposed))
     return tuple(uses)
 

@@ -6,46 +6,63 @@ from typing import Any
 from autoadapter.artifacts.decoder import Attention, LatentAttention
 
 Rival = tuple[str, Any]
+NORMS = ("q_norm", "k_norm", "v_norm", "kv_norm", "sub_norm")
+DROPPED: dict[str, Any] = {
+    "window": None,
+    "softcap": None,
+    "alibi": None,
+    "key_scale": None,
+    "value_scale": None,
+    "q_scale": None,
+    "kv_scale": None,
+    "sinks": False,
+    "q_bias": False,
+    "k_bias": False,
+    "v_bias": False,
+    "o_bias": False,
+    "q_a_bias": False,
+    "kv_a_bias": False,
+}
+"""What stands for the absence of a part."""
 
 
 def rivals(spec: Attention | LatentAttention) -> Iterator[Rival]:
     """(path, value in JSON form); several for a path where there is more than one other candidate."""
     document = spec.model_dump(mode="json")
-    dim = int(spec.head_dim.number) if isinstance(spec, Attention) else int(spec.qk_nope_head_dim.number)
-    usual = dim**-0.5
-    scale = usual if abs(usual - spec.scale.number) > 1e-3 * usual else spec.scale.number * 1.1
-    yield "scale", {"number": scale, "key": None, "form": "identity", "factor": 1.0}
-    if spec.rope:
-        yield "rope.style", "interleaved" if spec.rope.style == "neox" else "neox"
-        yield "rope.theta", {**document["rope"]["theta"], "number": spec.rope.theta.number / 2, "key": None}
-        if spec.rope.rope_type != "default":
-            yield "rope.rope_type", "default"
-        yield "rope", None
-    if spec.window:
-        yield "window", None
+    yield "scale", {"number": _other_scale(spec), "key": None, "form": "identity", "factor": 1.0}
+    yield from ((name, nothing) for name, nothing in DROPPED.items() if document.get(name))
+    yield from _of_rope(document.get("rope"))
+    yield from _of_norms(document)
     if spec.gate:
         yield "gate.activation", "silu" if spec.gate.activation == "sigmoid" else "sigmoid"
-    if isinstance(spec, Attention):
-        yield from _softmax(spec, document)
-
-
-def _softmax(spec: Attention, document: dict[str, Any]) -> Iterator[Rival]:
-    if spec.softcap:
-        yield "softcap", None
-    if spec.alibi:
+    if isinstance(spec, Attention) and spec.alibi:
         yield "alibi.scaled", not spec.alibi.scaled
-        yield "alibi", None
-    if spec.sinks:
-        yield "sinks", False
-    for name in ("q_norm", "k_norm", "v_norm", "sub_norm"):
-        if document[name]:
-            yield f"{name}.kind", "layer" if document[name]["kind"] != "layer" else "rms"
-            if document[name]["weight"] != "none":
-                yield f"{name}.weight", "one_plus" if document[name]["weight"] == "plain" else "plain"
-    if spec.q_norm and spec.rope and spec.norm_width != "full":
+    if isinstance(spec, Attention) and spec.q_norm and spec.rope and spec.norm_width != "full":
         yield "norm_after_rope", not spec.norm_after_rope
-    if spec.key_scale:
-        yield "key_scale", None
-    for name in ("q_bias", "k_bias", "v_bias", "o_bias"):
-        if document[name]:
-            yield name, False
+
+
+def _other_scale(spec: Attention | LatentAttention) -> float:
+    """1/√dim where the scale is another one, else a tenth more."""
+    dim = spec.head_dim.number if isinstance(spec, Attention) else spec.qk_nope_head_dim.number
+    usual, own = float(dim) ** -0.5, float(spec.scale.number)
+    return usual if abs(usual - own) > 1e-3 * usual else own * 1.1
+
+
+def _of_rope(rope: dict[str, Any] | None) -> Iterator[Rival]:
+    if not rope:
+        return
+    yield "rope", None
+    yield "rope.style", "interleaved" if rope["style"] == "neox" else "neox"
+    yield "rope.theta", {**rope["theta"], "number": rope["theta"]["number"] / 2, "key": None}
+    if rope["rope_type"] != "default":
+        yield "rope.rope_type", "default"
+
+
+def _of_norms(document: dict[str, Any]) -> Iterator[Rival]:
+    for name in NORMS:
+        norm = document.get(name)
+        if not norm:
+            continue
+        yield f"{name}.kind", "rms" if norm["kind"] == "layer" else "layer"
+        if norm["weight"] != "none":
+            yield f"{name}.weight", "one_plus" if norm["weight"] == "plain" else "plain"

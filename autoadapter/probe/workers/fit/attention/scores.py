@@ -1,7 +1,6 @@
 """How scores follow from q · k: scale, soft cap, visible keys, linear biases, sinks."""
 
-import math
-from collections.abc import Iterable
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,14 +8,17 @@ import torch
 
 from autoadapter.artifacts.decoder import Alibi, Value, Window
 from autoadapter.probe.workers.fit.attention.core import Core
-from autoadapter.probe.workers.fit.binding import bind
+from autoadapter.probe.workers.fit.attention.sizes import sized
+from autoadapter.probe.workers.fit.binding import bind, stated
 from autoadapter.probe.workers.fit.fitted import UnexplainedError
+from autoadapter.probe.workers.replay.scores import alibi_slopes
 from autoadapter.probe.workers.trace import Event
 
 HIDDEN = -1000.0
 """Scores below the largest of their row by this are masked; trained and random ones stay far closer."""
 ROUNDING = 2e-5
 """Relative error up to which a candidate explains what was seen."""
+BIAS_KEYS = ("alibi_bias_max", "attn_config.alibi_bias_max")
 WINDOW_KEYS = (
     "sliding_window",
     "sliding_window_size",
@@ -101,7 +103,7 @@ def _softcap(core: Core, tanh: list[Event], module: str) -> tuple[torch.Tensor, 
 
 
 def _linear(scores: torch.Tensor, logits: torch.Tensor, visible: torch.Tensor) -> tuple[Any, float, float]:
-    """logits ≈ factor · scores + slope(head) · (key - query) + constant(row): (slopes or None, factor, error)."""
+    """Fit logits ≈ factor · scores + slope(head) · (key - query) + constant(row): (slopes or None, factor, error)."""
     count = visible.sum(-1, keepdim=True)
 
     def centred(values: torch.Tensor) -> torch.Tensor:
@@ -128,21 +130,6 @@ def _sinks(core: Core, scaled: torch.Tensor, visible: torch.Tensor) -> torch.Ten
     return (core.logits[..., tokens] - shift).mean(-1)
 
 
-def alibi_slopes(kind: str, heads: int, bias_max: float) -> torch.Tensor:
-    """[heads], positive; see `Alibi`."""
-    if kind == "mpt":
-        power = 2 ** math.ceil(math.log2(heads))
-        slopes = 2.0 ** (-torch.arange(1, power + 1, dtype=torch.float64) * bias_max / power)
-        return slopes if power == heads else torch.cat([slopes[1::2], slopes[::2]])[:heads]
-    power = 2 ** math.floor(math.log2(heads))
-    base = 2.0 ** (-(2.0 ** -(math.log2(power) - 3)))
-    slopes = base ** torch.arange(1, power + 1, dtype=torch.float64)
-    if power == heads:
-        return slopes
-    extra = (2.0 ** (-(2.0 ** -(math.log2(2 * power) - 3)))) ** torch.arange(1, 2 * (heads - power), 2).double()
-    return torch.cat([slopes, extra])
-
-
 def fit_alibi(config: Any, slopes: torch.Tensor, scale: float, module: str) -> tuple[Alibi, Alibi | None]:
     """The formula of the slopes, and the next best.
 
@@ -150,15 +137,12 @@ def fit_alibi(config: Any, slopes: torch.Tensor, scale: float, module: str) -> t
         UnexplainedError: none gives these slopes.
     """
     heads, tried = slopes.shape[0], []
-    for bias_max in _numbers(config, ("alibi_bias_max", "attn_config.alibi_bias_max"), 8.0):
-        for kind in ("power_of_two", "mpt"):
-            for scaled in (False, True):
-                if kind == "power_of_two" and bias_max.key:
-                    bias_max = Value(number=8.0)
-                expected = alibi_slopes(kind, heads, float(bias_max.number)) * (scale if scaled else 1.0)
-                error = float((slopes - expected).abs().max() / slopes.abs().max())
-                held = bias_max if kind == "mpt" else None
-                tried.append((error, Alibi(slopes=kind, bias_max=held, scaled=scaled)))
+    held = next((Value(number=float(x), key=key) for key in BIAS_KEYS if (x := stated(config, key)) is not None), None)
+    formulas = [Alibi(slopes="mpt", bias_max=held)] if held else [Alibi(), Alibi(slopes="mpt")]
+    for alibi, scaled in itertools.product(formulas, (False, True)):
+        expected = alibi_slopes(alibi, heads) * (scale if scaled else 1.0)
+        error = float((slopes - expected).abs().max() / slopes.abs().max())
+        tried.append((error, alibi.model_copy(update={"scaled": scaled})))
     tried.sort(key=lambda pair: pair[0])
     if tried[0][0] > 1e-4:
         near = tuple((f"alibi {alibi.slopes} scaled={alibi.scaled}", error) for error, alibi in tried[:3])
@@ -167,20 +151,16 @@ def fit_alibi(config: Any, slopes: torch.Tensor, scale: float, module: str) -> t
     return tried[0][1], other
 
 
-def _numbers(config: Any, keys: Iterable[str], fallback: float) -> list[Value]:
-    from autoadapter.probe.workers.fit.binding import stated
+def fit_window(config: Any, window: tuple[str, int] | None, module: str) -> Window | None:
+    """The window with the config key that states its size, or half or twice it.
 
-    found = [Value(number=float(stated(config, key)), key=key) for key in keys if stated(config, key) is not None]
-    return [*found, Value(number=fallback)]
-
-
-def fit_window(config: Any, window: tuple[str, int] | None) -> Window | None:
-    """The window with the config key that states its size."""
+    Raises:
+        UnexplainedError: no key states it.
+    """
     if window is None:
         return None
     kind, size = window
-    bound = bind(config, size, WINDOW_KEYS)
-    if bound.key is None:
-        halves = bind(config, size, WINDOW_KEYS, factors=(0.5, 2.0))
-        bound = halves if halves.key else bound
-    return Window(kind=kind, size=bound)
+    halves = bind(config, size, WINDOW_KEYS, factors=(1.0, 0.5, 2.0))
+    if halves.key is None:
+        halves = sized(config, size, WINDOW_KEYS, ("window", "chunk", "local", "span"), module)
+    return Window(kind=kind, size=halves)

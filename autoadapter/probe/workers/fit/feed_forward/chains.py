@@ -55,4 +55,6 @@ def path(trace: Trace, chain: Chain) -> tuple[Event, ...]:
     made = {reader.made for reader in chain.readers}
     floor = min(seen.event or 0 for seen in made)
     inside = {seen.event for seen in ancestors(trace, chain.down.source, made, floor) if seen not in made}
-    return tuple(trace.events[index] for index in sorted(index for index in inside if index is not None and index >= floor))
+    return tuple(
+        trace.events[index] for index in sorted(index for index in inside if index is not None and index >= floor)
+    )

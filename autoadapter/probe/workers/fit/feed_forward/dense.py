@@ -29,7 +29,7 @@ def fit_mlp(scene: Scene, block: Block, found: list[Product]) -> Fitted[Mlp]:
     chains = dense_chains(scene, found)
     if len(chains) != 1 or {id(p) for p in found} != {id(p) for p in (*chains[0].readers, chains[0].down)}:
         raise UnexplainedError(block.module, (), f"{len(found)} products with parameters are not one MLP")
-    fit = fit_chains(scene, block, chains, (keys.DENSE, ()))
+    fit = fit_chains(scene, block, chains, keys.size(scene.config, chains[0].down.inputs, keys.DENSE))
     mlp = scaled_down(scene, block, fit, chains[0])
     x, y = flat(block)
     parameters = chain_parameters(scene, chains[0], fit)
@@ -79,12 +79,11 @@ def scaled_down(scene: Scene, block: Block, fit: MlpFit, chain: Chain) -> Mlp:
     scale = float((out * y).sum() / out.square().sum())
     if abs(scale - 1) < 1e-5:
         return fit.mlp
-    return fit.mlp.model_copy(update={"down_scale": keys.near(scene.config, scale, keys.DOWN_SCALE, hints(scene, block.events).scales)})
+    seen = hints(scene, block.events).scales
+    return fit.mlp.model_copy(update={"down_scale": keys.near(scene.config, scale, keys.DOWN_SCALE, seen)})
 
 
-def mlp_evidence(
-    mlp: Mlp, fit: MlpFit, parameters: dict[str, Tensor], x: Tensor, y: Tensor
-) -> tuple[Evidence, ...]:
+def mlp_evidence(mlp: Mlp, fit: MlpFit, parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> tuple[Evidence, ...]:
     """For every choice its best alternative."""
     error = _error(mlp, parameters, x, y)
     found = []

@@ -23,6 +23,7 @@ def moe_evidence(
         y: its output.
         runners_up: the second-best gating of the experts and of the shared ones.
     """
+
     def error_of(candidate: Moe) -> float:
         try:
             return relative(replayed(candidate, Scope(parameters), x, Setting(None)), y)
@@ -45,9 +46,7 @@ def moe_evidence(
 def _flips(moe: Moe, runners_up: tuple[Gating | None, Gating | None]) -> Iterator[tuple[str, Any]]:
     router = moe.router
     for score in get_args(Router.model_fields["score"].annotation):
-        if score != router.score and not (router.renormalize or router.score == "softmax_topk") | ("softmax" not in score):
-            yield "router.score", score
-        elif score != router.score and {score, router.score} != {"softmax", "softmax_topk"}:
+        if score != router.score and not _same(router, score):
             yield "router.score", score
     if router.score != "softmax_topk":
         yield "router.renormalize", not router.renormalize
@@ -77,6 +76,12 @@ def _other_flips(moe: Moe, runners_up: tuple[Gating | None, Gating | None]) -> I
         yield "weight_on_input", False
     if moe.output_scale is not None:
         yield "output_scale", None
+
+
+def _same(router: Router, score: str) -> bool:
+    """Whether the score is another name for the router's: softmax over all and over the chosen, renormalised."""
+    softmaxes = {"softmax", "softmax_topk"}
+    return {score, router.score} <= softmaxes and router.renormalize
 
 
 def _at(moe: Moe, path: str) -> Any:

@@ -157,7 +157,7 @@ def _count(scene: Scene, family: Family) -> int:
 
 
 def _weights(scene: Scene, count: int, family: Family) -> Tensor:
-    """[experts, outputs, inputs]"""
+    """Of shape [experts, outputs, inputs]."""
     product = next(iter(family.members.values()))
     if family.layout == "named":
         whole = torch.stack([scene.parameter(family.parameter(expert)) for expert in range(count)])
@@ -168,7 +168,7 @@ def _weights(scene: Scene, count: int, family: Family) -> Tensor:
 
 
 def _biases(scene: Scene, count: int, family: Family) -> Tensor:
-    """[experts, outputs]"""
+    """Of shape [experts, outputs]."""
     if family.layout == "named":
         return torch.stack([scene.parameter(str(family.bias(expert))) for expert in range(count)])
     return scene.parameter(str(family.bias(0))).reshape(count, -1)

@@ -84,8 +84,10 @@ def inner(gating: Gating, made: tuple[Tensor, ...], alphas: dict[str, Tensor]) -
     if pair is None:
         return None
     gate, up = pair
-    own = Scope({}) if gating.alphas is None else Scope(
-        {"alpha_p": alphas[gating.alphas[0]], "alpha_n": alphas[gating.alphas[1]]}
+    own = (
+        Scope({})
+        if gating.alphas is None
+        else Scope({"alpha_p": alphas[gating.alphas[0]], "alpha_n": alphas[gating.alphas[1]]})
     )
     if gate is None:
         return activated(gating.activation, own, up)
@@ -142,7 +144,9 @@ def _waves(hints: Hints) -> Iterator[list[Gating]]:
     yield [replace(one, scale=scale) for one in (*limited, *plain) if one.gated for scale in hints.scales]
     yield [
         Gating(layout, "silu", limit=limit, swigluoai=True)
-        for layout in get_args(Layout) if layout != "up" for limit in (*hints.limits, None)
+        for layout in get_args(Layout)
+        if layout != "up"
+        for limit in (*hints.limits, None)
     ]
     yield list(_xielu(hints))
 

@@ -6,6 +6,7 @@ from autoadapter.artifacts.decoder import Value
 from autoadapter.probe.workers.fit.binding import bind, stated
 
 CLOSE = 2e-5
+"""Relative: how near a number fitted through float32 is to the one that was written."""
 HIDDEN = ("hidden_size", "n_embd", "d_model")
 DENSE = (
     "intermediate_size",
@@ -29,6 +30,7 @@ EXPERT = (
     "ffn_dim",
 )
 SHARED = ("shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size")
+SHARED_COUNT = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
 EXPERTS = (
     "num_experts",
     "num_local_experts",
@@ -55,14 +57,21 @@ GATE_SCALE = ("mlp_multipliers.0", "gate_multiplier", "mlp_gate_multiplier")
 DOWN_SCALE = ("mlp_multipliers.1", "down_multiplier", "mlp_down_multiplier")
 
 
-def size(config: Any, number: int, keys: tuple[str, ...], *, parts_of: tuple[str, ...] = ()) -> Value:
-    """An intermediate size: stated, a multiple of a key in `parts_of`, or four times the hidden size."""
+def size(config: Any, number: int, keys: tuple[str, ...]) -> Value:
+    """An intermediate size: stated, or four times the hidden size."""
     value = bind(config, number, own(config, keys))
-    for other in parts_of:
-        whole = stated(config, other)
-        if value.key is None and isinstance(whole, int) and whole > 0 and number % whole == 0:
-            value = bind(config, number, (other,), factors=(float(number // whole),))
     return value if value.key is not None else bind(config, number, HIDDEN, factors=(4.0,))
+
+
+def shared_size(config: Any, number: int) -> Value:
+    """The intermediate size of the shared experts as one: stated, or that of one expert times their count."""
+    counts = [stated(config, key) for key in SHARED_COUNT]
+    times = tuple(float(count) for count in counts if isinstance(count, int) and count > 0)
+    for names, factors in ((SHARED, (1.0,)), (EXPERT, times), (EXPERT, (1.0, 2.0, 3.0, 4.0))):
+        value = bind(config, number, own(config, names), factors=factors)
+        if value.key is not None:
+            return value
+    return value
 
 
 def own(config: Any, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -82,6 +91,10 @@ def near(config: Any, number: float, names: tuple[str, ...], seen: tuple[float, 
     """
     for name in own(config, names):
         value = stated(config, name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value - number) <= CLOSE * abs(number):
+        if isinstance(value, int | float) and not isinstance(value, bool) and _close(value, number):
             return bind(config, value, (name,))
-    return Value(number=next((one for one in seen if abs(one - number) <= CLOSE * abs(number)), number))
+    return Value(number=next((one for one in seen if _close(one, number)), number))
+
+
+def _close(one: float, other: float) -> bool:
+    return abs(one - other) <= CLOSE * abs(other)

@@ -1,18 +1,19 @@
 """Fits MLPs: a block that is one, an expert, the shared experts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from autoadapter.artifacts.decoder import Evidence, Mlp, Norm, Value
+from autoadapter.artifacts.decoder import Mlp, Norm, Value
 from autoadapter.probe.workers.fit.binding import bind
 from autoadapter.probe.workers.fit.feed_forward import keys
 from autoadapter.probe.workers.fit.feed_forward.chains import Chain, ancestors, path
 from autoadapter.probe.workers.fit.feed_forward.gating import ROUNDING, Gating, GatingFit, Hints, fit_gating
 from autoadapter.probe.workers.fit.feed_forward.hints import hints
 from autoadapter.probe.workers.fit.fitted import Fitted, ParameterUse, UnexplainedError
+from autoadapter.probe.workers.fit.norms import fit_norm
 from autoadapter.probe.workers.scene import Block, Scene
 
 
@@ -22,32 +23,20 @@ class MlpFit:
 
     mlp: Mlp
     gating: Gating
-    error: float
-    """Of the inner state."""
     runner_up: Gating | None
-    runner_up_error: float | None
+    """The best one with another activation."""
     norm: Fitted[Norm] | None = None
-
-    def activation_evidence(self, path: str) -> Evidence:
-        """Why the activation is what it is; `path` is that of the MLP, with its dot."""
-        other = self.runner_up.activation if self.runner_up else None
-        return Evidence(
-            path=f"{path}activation",
-            value=self.mlp.activation,
-            max_error=self.error,
-            runner_up=other,
-            runner_up_error=self.runner_up_error,
-        )
+    """Of the inner state."""
 
 
-def fit_chains(scene: Scene, block: Block, chains: Sequence[Chain], size_keys: tuple[tuple[str, ...], ...]) -> MlpFit:
+def fit_chains(scene: Scene, block: Block, chains: Sequence[Chain], size: Value) -> MlpFit:
     """What all the chains compute alike, their rows taken together.
 
     Args:
         scene: the reference.
         block: whose chains these are.
         chains: one, or those of experts that were hit.
-        size_keys: config keys of the intermediate size, and those that it may be a multiple of.
+        size: the intermediate size.
 
     Raises:
         UnexplainedError: no candidate gives the inner states.
@@ -63,7 +52,8 @@ def fit_chains(scene: Scene, block: Block, chains: Sequence[Chain], size_keys: t
         fit, norm = _with_norm(scene, block, chains[0], seen) or (fit, None)
     if fit is None or fit.error > ROUNDING:
         raise UnexplainedError(block.module, tried(fit), "no activation gives the inner state")
-    return MlpFit(_spec(scene, chains, fit.best, norm, size_keys), fit.best, fit.error, fit.runner_up, fit.runner_up_error, norm)
+    mlp = _spec(scene, chains, fit.best, norm, size)
+    return MlpFit(mlp, fit.best, fit.runner_up, norm)
 
 
 def tried(fit: GatingFit | None) -> tuple[tuple[str, float], ...]:
@@ -78,8 +68,6 @@ def tried(fit: GatingFit | None) -> tuple[tuple[str, float], ...]:
 
 def _with_norm(scene: Scene, block: Block, chain: Chain, seen: Hints) -> tuple[GatingFit, Fitted[Norm]] | None:
     """The gating that gives a tensor on the way, and the norm that leads from there to the writing product."""
-    from autoadapter.probe.workers.fit.norms import fit_norm
-
     state = chain.down.x
     floor = min(reader.made.event or 0 for reader in chain.readers)
     for node in ancestors(scene.trace, chain.down.source, {r.made for r in chain.readers}, floor):
@@ -97,7 +85,11 @@ def _with_norm(scene: Scene, block: Block, chain: Chain, seen: Hints) -> tuple[G
 
 
 def _spec(
-    scene: Scene, chains: Sequence[Chain], gating: Gating, norm: Fitted[Norm] | None, size_keys: tuple[tuple[str, ...], ...]
+    scene: Scene,
+    chains: Sequence[Chain],
+    gating: Gating,
+    norm: Fitted[Norm] | None,
+    size: Value,
 ) -> Mlp:
     readers, down = chains[0].readers, chains[0].down
     biased = {reader.bias is not None for reader in readers}
@@ -105,7 +97,7 @@ def _spec(
         raise UnexplainedError("", (), "one of gate and up has a bias, the other none")
     config = scene.config
     return Mlp(
-        intermediate_size=keys.size(config, down.inputs, size_keys[0], parts_of=size_keys[1]),
+        intermediate_size=size,
         gated=gating.gated,
         activation=_named(config, gating),
         up_bias=biased.pop(),
@@ -161,8 +153,6 @@ def uses(chain: Chain, fit: MlpFit, prefix: str = "") -> tuple[ParameterUse, ...
 
 def below(use: ParameterUse, prefix: str) -> ParameterUse:
     """The use as seen from a part above."""
-    from dataclasses import replace
-
     return replace(use, targets=tuple(prefix + target for target in use.targets))
 
 

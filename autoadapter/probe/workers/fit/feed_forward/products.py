@@ -16,9 +16,12 @@ PLAIN = frozenset({"matmul", "mm", "bmm", "__matmul__", "__rmatmul__"})
 SUMS = frozenset({"add", "add_", "__add__", "__iadd__", "__radd__"})
 MOVES = frozenset(
     "view view_as reshape transpose permute contiguous clone to float double type type_as flatten unflatten __getitem__"
-    " select squeeze unsqueeze expand t detach __get__ narrow chunk split unbind alias dropout copy_ index_select".split()
+    " select squeeze unsqueeze expand t detach __get__ narrow chunk split unbind alias dropout copy_"
+    " index_select".split()
 )
 """Calls that change no element."""
+Layout = Literal["none", "leading", "rows"]
+"""How the parameter holds the weight: alone; one of [experts, …]; one of [experts × rows, …]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +41,7 @@ class Product:
     """[outputs, inputs]"""
     transposed: bool
     """The parameter lies as [inputs, outputs]."""
-    layout: Literal["none", "leading", "rows"] = "none"
+    layout: Layout = "none"
     expert: int | None = None
     """Which part of a stacked parameter `weight` is."""
     bias: str | None = None
@@ -126,7 +129,7 @@ def _parts(weight: Tensor, x: Tensor, out: Tensor) -> Iterator[tuple[Tensor, Ten
             yield part, x[index if len(x) > 1 else 0], out[index], index
 
 
-def _lies(full: Tensor, part: Tensor, expert: int | None) -> tuple[Literal["none", "leading", "rows"], bool, int | None] | None:
+def _lies(full: Tensor, part: Tensor, expert: int | None) -> tuple[Layout, bool, int | None] | None:
     """How `part` [outputs, inputs] lies in the whole parameter: layout, transposed, index."""
     for transposed, piece in ((False, part), (True, part.T)):
         if full.shape == piece.shape and torch.equal(full, piece):

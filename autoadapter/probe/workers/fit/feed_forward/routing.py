@@ -11,8 +11,8 @@ from autoadapter.artifacts.decoder import Router
 from autoadapter.probe.workers.fit.binding import bind
 from autoadapter.probe.workers.fit.feed_forward import keys
 from autoadapter.probe.workers.fit.feed_forward.gating import relative
-from autoadapter.probe.workers.fit.feed_forward.hints import divisors
-from autoadapter.probe.workers.fit.feed_forward.products import parameters_in
+from autoadapter.probe.workers.fit.feed_forward.hints import divisors, factors
+from autoadapter.probe.workers.fit.feed_forward.products import SUMS, parameters_in
 from autoadapter.probe.workers.replay.moe import SCORES, routed
 from autoadapter.probe.workers.replay.scope import Scope
 from autoadapter.probe.workers.scene import Scene
@@ -41,7 +41,9 @@ class _Weighing:
     error: float
 
 
-def fit_routing(scene: Scene, events: tuple[Event, ...], logits: Tensor, shares: Tensor) -> list[Routing]:
+def fit_routing(
+    scene: Scene, events: tuple[Event, ...], logits: Tensor, shares: Tensor, bias: str | None
+) -> list[Routing]:
     """Routers that choose and weigh as `shares` [tokens, experts] says, best first.
 
     Args:
@@ -49,15 +51,17 @@ def fit_routing(scene: Scene, events: tuple[Event, ...], logits: Tensor, shares:
         events: of the block.
         logits: [tokens, experts], the bias added, in double precision.
         shares: as measured.
+        bias: the parameter that the logits hold already.
     """
     chosen = shares != 0
     top_k = int(chosen.sum(-1).max())
     weighings = sorted(_weighings(events, logits, shares, top_k), key=lambda one: one.error)
     best = [one for one in weighings if one.error <= max(10 * weighings[0].error, EXACT)]
+    seen = tuple(factors(events))
     found = []
     for weighing in _preferred(events, best, top_k):
-        for choice in _choices(scene, events, logits.shape[-1]):
-            router = _router(scene.config, weighing, choice, top_k)
+        for choice in _choices(scene, events, logits.shape[-1], bias):
+            router = _router(scene.config, weighing, choice, (top_k, seen))
             correction = choice.get("correction")
             value = scene.parameter(str(correction)).detach().double().flatten() if correction else None
             error = relative(_given(router, logits, value), shares)
@@ -102,20 +106,19 @@ def _preferred(events: tuple[Event, ...], best: list[_Weighing], top_k: int) -> 
     return sorted(best, key=rank)
 
 
-def _choices(scene: Scene, events: tuple[Event, ...], experts: int) -> Iterator[dict[str, Any]]:
+def _choices(scene: Scene, events: tuple[Event, ...], experts: int, bias: str | None) -> Iterator[dict[str, Any]]:
     """How the chosen may have been found, what the calls show before what they do not."""
+    added = [event for event in events if event.name in SUMS and event.outs[0].value.shape[-1] == experts]
     corrections = [
-        name
-        for name, value in parameters_in(scene.trace, events).items()
-        if value.numel() == experts and value.ndim <= 2 and scene.parameter(name).numel() == experts
+        name for name in parameters_in(scene.trace, added) if scene.parameter(name).numel() == experts and name != bias
     ]
-    groupings = list(_groupings(scene.config, events, experts))
+    groupings = list(_groupings(events, experts))
     for correction in (*corrections, None):
         for grouping in (*groupings, {}):
             yield {**grouping, **({"correction": correction} if correction else {})}
 
 
-def _groupings(config: Any, events: Iterable[Event], experts: int) -> Iterator[dict[str, Any]]:
+def _groupings(events: Iterable[Event], experts: int) -> Iterator[dict[str, Any]]:
     counts = [
         out.value.shape[-2]
         for event in events
@@ -128,17 +131,18 @@ def _groupings(config: Any, events: Iterable[Event], experts: int) -> Iterator[d
                 yield {"n_group": n_group, "topk_group": topk_group, "group_score": group_score}
 
 
-def _router(config: Any, weighing: _Weighing, choice: dict[str, Any], top_k: int) -> Router:
+def _router(config: Any, weighing: _Weighing, choice: dict[str, Any], seen: tuple[int, tuple[float, ...]]) -> Router:
+    top_k, factors_seen = seen
+    scale = weighing.scale
     n_group, topk_group = choice.get("n_group"), choice.get("topk_group")
     return Router(
         score=weighing.score,
         top_k=bind(config, top_k, keys.own(config, keys.TOP_K)),
         renormalize=weighing.renormalize,
-        scaling=None if abs(weighing.scale - 1) < EXACT else keys.near(config, weighing.scale, keys.SCALING),
+        scaling=None if abs(scale - 1) < EXACT else keys.near(config, scale, keys.SCALING, factors_seen),
         correction="correction" in choice,
         n_group=None if n_group is None else bind(config, n_group, keys.own(config, keys.GROUPS)),
         topk_group=None if topk_group is None else bind(config, topk_group, keys.own(config, keys.TOPK_GROUP)),
         group_score=choice.get("group_score", "max"),
         softcap=None if weighing.softcap is None else bind(config, weighing.softcap, keys.own(config, keys.SOFTCAP)),
     )
-

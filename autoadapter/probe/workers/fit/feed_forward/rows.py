@@ -12,8 +12,7 @@ def reading(x: Tensor, rows: Tensor) -> Literal["rows", "scaled"] | None:
     """Whether every row of `rows` [n, hidden] is a row of x [tokens, hidden], or a multiple of one; None if neither."""
     if rows.shape[-1] != x.shape[-1] or not len(rows):
         return None
-    known = {row.tobytes() for row in (x.float().contiguous().numpy() + 0.0)}
-    if all(row.tobytes() in known for row in (rows.float().contiguous().numpy() + 0.0)):
+    if _bytes(rows) <= _bytes(x):
         return "rows"
     return "scaled" if scales(x, rows) is not None else None
 
@@ -31,3 +30,13 @@ def scales(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor] | None:
     if misfit > ALIKE * x.abs().max() or bool((best[~zero] < 1 - ALIKE).any()) or bool(zero.all()):
         return None
     return token, factor
+
+
+def held(x: Tensor, rows: Tensor) -> Tensor:
+    """Which rows of x [tokens, hidden] are among `rows`: [tokens], bool."""
+    known = _bytes(rows)
+    return torch.tensor([bool(_bytes(row[None]) & known) for row in x])
+
+
+def _bytes(rows: Tensor) -> set[bytes]:
+    return {row.tobytes() for row in rows.float().contiguous().numpy() + 0.0}

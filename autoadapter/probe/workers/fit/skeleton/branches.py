@@ -5,13 +5,12 @@ from dataclasses import replace
 import torch
 
 from autoadapter.artifacts.decoder import Norm, Value
-from autoadapter.probe.workers.fit.binding import bind
 from autoadapter.probe.workers.fit.fitted import Fitted, ParameterUse
 from autoadapter.probe.workers.fit.norms import ROUNDING, apply_norm
 from autoadapter.probe.workers.fit.skeleton.flow import enclosing, flow_of, same_elements
 from autoadapter.probe.workers.fit.skeleton.normal import Normed, Norms
 from autoadapter.probe.workers.fit.skeleton.parts import BranchSkeleton, LayerSkeleton
-from autoadapter.probe.workers.fit.skeleton.scales import SCALE_KEYS, numeric_keys
+from autoadapter.probe.workers.fit.skeleton.scales import bind_scale
 from autoadapter.probe.workers.fit.skeleton.stream import Leaf, Reading, Step, Stream
 from autoadapter.probe.workers.fit.skeleton.terms import Term
 from autoadapter.probe.workers.fit.skeleton.watching import call_of
@@ -138,20 +137,11 @@ class _Writer:
         y = output.source if output else leaf.term.seen
         flow = self.stream.flow
         events = flow.between(reading.x, y)
-        module = enclosing(events, self.stream.call.path)
+        module = enclosing(flow.trace, events, self.stream.call.path)
         return Block(self.layer, module, flow.as_rows(reading.x), flow.as_rows(y), events, leaf.mixes)
 
     def _scale(self, term: Term, place: str) -> Value | None:
-        if not term.scaled and term.factor == 1:
-            return None
-        config = self.stream.scene.config
-        value = bind(
-            config,
-            term.factor,
-            (*SCALE_KEYS[place], *numeric_keys(config)),
-            forms=("identity", "reciprocal", "square_root", "inverse_square_root"),
-        )
-        return None if term.factor == 1 and value.key is None else value
+        return bind_scale(self.stream.scene.config, term, place)
 
 
 def _with(branch: BranchSkeleton, norm: Fitted[Norm], place: str) -> BranchSkeleton:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from torch import nn
 
 from autoadapter.probe.workers.trace import Event, Seen, Trace
 
@@ -154,19 +153,13 @@ def alike(first: Seen, second: Seen) -> bool:
     return first.value.numel() == second.value.numel() and first.value.shape[-1:] == second.value.shape[-1:]
 
 
-def enclosing(events: Sequence[Event], otherwise: str) -> str:
-    """Path of the smallest module that holds all events."""
-    paths = [event.module.split(".") for event in events if event.module]
-    if not paths:
+def enclosing(trace: Trace, events: Sequence[Event], otherwise: str) -> str:
+    """Path of the smallest module within one call of which all events happened."""
+    if not events:
         return otherwise
-    shared = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1]
-    depth = next((at for at, parts in enumerate(zip(*paths, strict=False)) if len(set(parts)) > 1), len(shared))
-    return ".".join(paths[0][:depth])
-
-
-def module_at(model: nn.Module, path: str) -> nn.Module:
-    """The module at a path; the model itself at the empty one."""
-    return model.get_submodule(path)
+    first, last = events[0].index, events[-1].index
+    around = [call for call in trace.calls if call.first <= first and last < call.last]
+    return min(around, key=lambda call: call.last - call.first).path if around else otherwise
 
 
 def _age(seen: Seen) -> int:

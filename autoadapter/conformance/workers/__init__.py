@@ -1,0 +1,1 @@
+"""Scripts that run in the engine's interpreter, where torch and transformers are."""
