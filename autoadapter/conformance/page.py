@@ -20,8 +20,9 @@ MEANING: dict[Status, str] = {
 RULE = (
     "One row is one causal language model class of transformers, cloned tiny with random weights under which every "
     f"path matters. Proven means: in float32 no log-probability of the whole vocabulary differs by more than {GATE:g}, "
-    "at any position of prefill and of decoding, alone, in batches of unequal lengths, with the prompt computed in chunks and "
-    "across window edges. It says nothing about quantized weights, tensor parallelism or speed."
+    "at any position of prefill and of decoding, alone, in batches of unequal lengths, "
+    "with the prompt computed in chunks and across window edges. "
+    "It says nothing about quantized weights, tensor parallelism or speed."
 )
 
 

@@ -1,7 +1,11 @@
 """A tiny checkpoint of an architecture, and what probing says of it. Called by name in forks of the reference."""
 
+import shutil
 from pathlib import Path
 from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
 
 from autoadapter.probe.workers.clone import class_default_config, make_clone
 from autoadapter.probe.workers.fit.decoder import fit_decoder
@@ -23,6 +27,23 @@ def clone(request: dict[str, Any]) -> dict[str, Any]:
         "leaks_between_rows": report.leaks_between_rows,
         "parameters": report.parameters,
     }
+
+
+def edit(request: dict[str, Any]) -> dict[str, Any]:
+    """Copy the clone in `folder` to `target`, with tensors changed.
+
+    `scale`: name → factor; `swap_halves`: names whose first and second half of rows change places.
+    """
+    source, target = Path(request["folder"]), Path(request["target"])
+    shutil.copytree(source, target)
+    for path in target.glob("*.safetensors"):
+        tensors = load_file(path)
+        for name in tensors.keys() & request.get("scale", {}).keys():
+            tensors[name] = tensors[name] * request["scale"][name]
+        for name in tensors.keys() & set(request.get("swap_halves", ())):
+            tensors[name] = torch.cat([*tensors[name].chunk(2)][::-1])
+        save_file(tensors, path, {"format": "pt"})
+    return {}
 
 
 def fit(request: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ POWERS: dict[Form, str] = {
     "square_root": "**0.5",
     "inverse_square_root": "**-0.5",
 }
-
 INSIDE = ":"
 """Parts the name of a config inside the config from a name in it, where a dot leads into a dict."""
 
@@ -23,7 +22,8 @@ def expression(value: Value, config: str = "config") -> str:
     if value.key is None:
         return repr(value.number)
     attribute, *parts = value.key.split(".")
-    stated = f"{config}.{attribute}" + "".join(f"[{part}]" if part.isdigit() else f'["{part}"]' for part in parts)
+    inside = "".join(f"[{part}]" if part.isdigit() else f'["{part}"]' for part in parts)
+    stated = f"{config}.{attribute.replace(INSIDE, '.')}{inside}"
     term = f"1 / {stated}" if value.form == "reciprocal" else stated + POWERS[value.form]
     return _scaled(term, value)
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from autoadapter.artifacts.decoder import DecoderSpec
 from autoadapter.engine.registry.config_classes import bare_class
 from autoadapter.generate.plugin.api import next_minor
+from autoadapter.generate.plugin.loading import absent_parts
 from autoadapter.generate.plugin.views import class_prefix
 
 VERSION = "0.1.0"
@@ -61,11 +62,14 @@ class LoadingModule:
     template: ClassVar[str] = "plugin/__package__/loading.py.j2"
 
     has_experts: bool
+    has_absent: bool
+    """Fused parameters have parts that no tensor fills."""
 
     @classmethod
-    def of(cls, spec: DecoderSpec, names: Names) -> Self:  # noqa: ARG003
+    def of(cls, spec: DecoderSpec) -> Self:
         """The view of a spec."""
-        return cls(any(branch.mixer.mixer == "moe" for kind in spec.kinds for branch in kind.branches))
+        has_experts = any(branch.mixer.mixer == "moe" for kind in spec.kinds for branch in kind.branches)
+        return cls(has_experts, bool(absent_parts(spec)))
 
 
 @dataclass(frozen=True)

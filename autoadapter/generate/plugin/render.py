@@ -76,7 +76,7 @@ def render_plugin(spec: DecoderSpec, folder: Path, *, vllm_version: str, config:
 def _views(spec: DecoderSpec, names: Names, vllm_version: str, config: dict[str, Any]) -> Iterator[View]:
     yield Registration.of(spec, names)
     yield ModelModule.of(spec, vllm_version)
-    yield LoadingModule.of(spec, names)
+    yield LoadingModule.of(spec)
     yield FingerprintModule.of(spec)
     yield PluginReadme.of(spec, names, vllm_version)
     yield LoadingTest()

@@ -6,8 +6,7 @@ from pathlib import Path
 from autoadapter.engine.forks import JobError
 
 NO_KERNEL: tuple[tuple[str, str], ...] = (
-    (r"'_C\w*' object has no attribute '(\w+)'", "this build has no kernel {0}"),
-    (r"'_OpNamespace' '(\w+)' object has no attribute", "this build has no kernels {0}"),
+    (r"'_OpNamespace' '\w+' object has no attribute '(\w+)'", "this build has no kernel {0}"),
     (r"Could not run '([\w:.]+)' with arguments from the 'CPU' backend", "{0} has no CPU kernel"),
     (r"(?i)no valid attention backend.*", "no attention backend of this machine takes it"),
     (r"(?i)selected backend .* is not valid for this configuration.*", "no attention backend of this machine takes it"),

@@ -32,6 +32,8 @@ class Claim:
     carries_over: bool = False
     """The plugin may import the reference's own modules, for blocks that it carries over."""
     trust_remote_code: bool = False
+    reference: Path | None = None
+    """The checkpoint that transformers computes; None: the same one."""
     cases: Cases | None = None
     """None: `usual_cases` of the clone's config."""
 
@@ -89,7 +91,9 @@ class _Attempt:
             return self.ended(ProofStatus.FAILED, stranger, log=told.log)
         self.progress(f"{self.claim.clone.name}: asking transformers")
         compared = self.servers.reference(
-            "compare", {**request, "generated": told.result["generated"]}, log=f"{self.name}.reference.log"
+            "compare",
+            {**request, "model": str(self.claim.reference or self.claim.clone), "generated": told.result["generated"]},
+            log=f"{self.name}.reference.log",
         )
         if compared.result is None:
             return self.ended(ProofStatus.FAILED, f"the reference failed: {compared.error}", log=compared.log)

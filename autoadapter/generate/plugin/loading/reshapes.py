@@ -10,6 +10,9 @@ from autoadapter.generate.plugin.loading.pairs import EXPERT, LAYER, Pair, is_wh
 from autoadapter.generate.plugin.loading.rows import Rows, block_of
 from autoadapter.generate.plugin.names import Place
 
+LINE = 120
+INDENT = 12
+
 
 @dataclass(frozen=True)
 class Reshape:
@@ -20,14 +23,18 @@ class Reshape:
     """Statements on `name` and `weight`; they yield parts, or leave the tensor to be yielded under its name."""
     yields: bool
 
-    @property
-    def condition(self) -> str:
-        """Whether a name is meant."""
+    def condition_lines(self, word: str) -> tuple[str, ...]:
+        """`if name.endswith(…):` with `if` or `elif` as the word, over several lines where it is long."""
         quoted = [f'"{ending}"' for ending in self.endings]
         modules = {ending.rpartition(".")[0] for ending in self.endings}
         if len(modules) == 1 and len(quoted) > 1:
-            return f'"{modules.pop()}." in name'
-        return f"name.endswith({quoted[0]})" if len(quoted) == 1 else f"name.endswith(({', '.join(quoted)}))"
+            return (f'{word} "{modules.pop()}." in name:',)
+        call = quoted[0] if len(quoted) == 1 else f"({', '.join(quoted)})"
+        line = f"{word} name.endswith({call}):"
+        if INDENT + len(line) <= LINE:
+            return (line,)
+        rows = (f"        {ending}," for ending in quoted)
+        return (f"{word} name.endswith(", "    (", *rows, "    )", "):")
 
 
 @dataclass(frozen=True)
@@ -159,32 +166,27 @@ def _experts(spec: DecoderSpec, source: WeightSource, places: Sequence[Place]) -
     names = [found.name.split(".")[-2] for found in places]
     end = places[0].name.split(".")[-1]
     old = _stacked_leaf(source)
-    stacked = _stack(mixer, source)
+    body: list[str] = []
+    rows = ["rows"]
+    if len(names) > 1:
+        body += _taken_apart("rows", names, source, _part_rows(spec, source), _grouping(spec, source))
+        rows = names
+    body += [f'yield f"{{stem}}.{{expert}}.{name}.{end}", {part}' for name, part in zip(names, rows, strict=True)]
+    stacked, lines = "weight", [f'stem = name.removesuffix("{old}")']
+    if source.experts == "rows" and isinstance(mixer, Moe):
+        stacked = "experts"
+        lines.append(f"experts = weight.unflatten(0, ({expression(mixer.num_experts)}, -1))")
+    turned = f"{stacked}.transpose(1, 2)" if source.transposed else stacked
+    lines += [f"for expert, rows in enumerate({turned}):", *(f"    {line}" for line in body)]
     parent = source.checkpoint.removesuffix(old)
-    body: tuple[str, ...]
-    if len(names) == 1:
-        body = (f'yield name.replace("{old}", f".{{expert}}.{names[0]}.{end}"), rows',)
-    else:
-        body = (
-            *_taken_apart("rows", names, source, _part_rows(spec, source), _grouping(spec, source)),
-            *(f'yield name.replace("{old}", f".{{expert}}.{name}.{end}"), {name}' for name in names),
-        )
-    lines = (f"for expert, rows in enumerate({stacked}):", *(f"    {line}" for line in body))
     pairs = tuple(Pair(f"{parent}.{EXPERT}.{name}.{end}", found) for name, found in zip(names, places, strict=True))
-    return Cut(Reshape((_ending(source),), lines, yields=True), pairs)
+    return Cut(Reshape((_ending(source),), tuple(lines), yields=True), pairs)
 
 
 def _stacked_leaf(source: WeightSource) -> str:
     """`.gate_up_proj`, with `.weight` where the checkpoint has it."""
     *_, before, last = source.checkpoint.split(".")
     return f".{before}.{last}" if last in ("weight", "bias") else f".{last}"
-
-
-def _stack(mixer: object, source: WeightSource) -> str:
-    stacked = "weight"
-    if source.experts == "rows" and isinstance(mixer, Moe):
-        stacked = f"weight.unflatten(0, ({expression(mixer.num_experts)}, -1))"
-    return f"{stacked}.transpose(1, 2)" if source.transposed else stacked
 
 
 def merged(reshapes: Sequence[Reshape]) -> tuple[Reshape, ...]:

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import Self
 
-from autoadapter.artifacts.decoder import DecoderSpec, Mlp, Moe
-from autoadapter.errors import UnsupportedModelError
+from autoadapter.artifacts.decoder import Attention, DecoderSpec, LatentAttention, Mlp, Moe
 from autoadapter.generate.plugin.loading.mapper import Mapper
 from autoadapter.generate.plugin.loading.pairs import EXPERT, Pair, is_whole, places_of
 from autoadapter.generate.plugin.loading.renames import find_mapper
 from autoadapter.generate.plugin.loading.reshapes import Reshape, cut, merged, needs_cut
-from autoadapter.generate.plugin.names import Place
+from autoadapter.generate.plugin.names import Place, mixer_name
 
 UTILS = "vllm.model_executor.models.utils"
 PROJECTIONS = ("gate_proj", "down_proj", "up_proj")
@@ -26,6 +25,8 @@ class LoadingView:
     expert_names: tuple[str, str, str | None]
     """What checkpoints call the experts' gate, down and up projections."""
     uses_config: bool
+    absent: tuple[tuple[str, str | int], ...] = ()
+    """Parts of fused biases that no tensor fills: end of the parameter's name, and the part."""
 
     @classmethod
     def of(cls, spec: DecoderSpec) -> Self:
@@ -56,6 +57,7 @@ class LoadingView:
             packed=_packed(spec),
             expert_names=names,
             uses_config=any("config." in line for reshape in joined for line in reshape.lines),
+            absent=absent_parts(spec),
         )
 
     @property
@@ -86,6 +88,25 @@ def _expert_names(spec: DecoderSpec, pairs: list[Pair]) -> tuple[str, str, str |
         isinstance(branch.mixer, Moe) and branch.mixer.expert.gated for kind in spec.kinds for branch in kind.branches
     )
     return (gate or "", down or "", up) if gated else (up or "", down or "", None)
+
+
+def absent_parts(spec: DecoderSpec) -> tuple[tuple[str, str | int], ...]:
+    """Parts of fused biases that the checkpoint has no tensor for: some projections have a bias, others none."""
+    found: set[tuple[str, str | int]] = set()
+    for kind in spec.kinds:
+        for index, branch in enumerate(kind.branches):
+            mixer, path = branch.mixer, f".{mixer_name(kind, index)}"
+            if isinstance(mixer, Attention):
+                biases: dict[str | int, bool] = {"q": mixer.q_bias, "k": mixer.k_bias, "v": mixer.v_bias}
+                end = f"{path}.qkv_proj.bias"
+            elif isinstance(mixer, LatentAttention) and mixer.q_lora_rank is not None:
+                biases = {0: mixer.q_a_bias, 1: mixer.kv_a_bias}
+                end = f"{path}.fused_qkv_a_proj.bias"
+            else:
+                continue
+            if any(biases.values()):
+                found |= {(end, part) for part, has_bias in biases.items() if not has_bias}
+    return tuple(sorted(found, key=str))
 
 
 def _packed(spec: DecoderSpec) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -1,15 +1,12 @@
 """Finds what a checkpoint tensor holds by looking its rows up among the spec's parameters."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
 
-from autoadapter.probe.workers.weights.lookup import Lookup, Place, as_bytes
-
-NUMBER = re.compile(r"\d+")
+from autoadapter.probe.workers.weights.lookup import EXPERT, Lookup, Place, as_bytes
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,7 @@ def locate(lookup: Lookup, name: str, tensor: Tensor, hints: tuple[str, ...]) ->
         return None
     if tensor.ndim == 1:
         return _described(name, _vector_places(lookup, tensor, hints), False, tensor, lookup)
-    for transposed in (False, True):
-        turned = tensor.transpose(-1, -2) if transposed else tensor
+    for turned, transposed in _turns(lookup, tensor):
         located = _described(name, _matrix_places(lookup, turned, hints), transposed, tensor, lookup)
         if located is not None:
             return located
@@ -46,6 +42,15 @@ def locate(lookup: Lookup, name: str, tensor: Tensor, hints: tuple[str, ...]) ->
         each = [_vector_places(lookup, part, hints) for part in tensor]
         return _described(name, [place for places in each for place in places], False, tensor, lookup)
     return None
+
+
+def _turns(lookup: Lookup, tensor: Tensor) -> Iterator[tuple[Tensor, bool]]:
+    """The tensor as it may be read, and whether that is transposed; last each expert's rows turned for themselves."""
+    yield tensor, False
+    yield tensor.transpose(-1, -2), True
+    if tensor.ndim == 2:
+        counts = {len(values) for name, values in lookup.parameters.items() if EXPERT in name}
+        yield from ((tensor.unflatten(0, (e, -1)).transpose(-1, -2), True) for e in counts if len(tensor) % e == 0)
 
 
 def _matrix_places(lookup: Lookup, tensor: Tensor, hints: tuple[str, ...]) -> list[Place]:
@@ -120,7 +125,7 @@ def _groups(order: list[tuple[str, int]], targets: tuple[str, ...], lookup: Look
 
 def _whole(lookup: Lookup, target: str) -> int:
     tensor = lookup.parameters[target]
-    tensor = tensor[0] if ".experts." in target else tensor
+    tensor = tensor[0] if EXPERT in target else tensor
     return tensor.reshape(-1, tensor.shape[-1]).shape[0] if tensor.ndim > 1 else len(tensor)
 
 

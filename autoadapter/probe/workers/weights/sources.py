@@ -1,7 +1,7 @@
 """From a checkpoint folder and a fitted reference to weight sources, with every tensor accounted for."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
@@ -23,7 +23,7 @@ def find_sources(
     parameters: dict[str, Tensor],
     uses: tuple[ParameterUse, ...],
     folder: Path,
-    reads: "Reads",
+    reads: Callable[[str, Tensor], bool],
 ) -> tuple[tuple[WeightSource, ...], tuple[str, ...]]:
     """The weight sources of a spec, and the checkpoint tensors that nothing reads.
 

@@ -111,7 +111,8 @@ class Walk:
         return torch.zeros(self.scene.ids.shape[-1], 0) if found is None else found
 
     def _moved(self, before: Seen, out: Seen) -> bool:
-        if any(event.name not in MOVES for event in between(self.scene.trace, before, out)):
+        calls = between(self.scene.trace, before, out)
+        if before.value.is_complex() or any(event.name not in MOVES for event in calls):
             return False
         found = locate(self._columns(out)[:, self.index.flatten()], self._columns(before))
         if found is None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from autoadapter.probe.workers.fit.attention.flow import MOVES, PRODUCTS, between, columns, token_axis, users
+from autoadapter.probe.workers.fit.attention.flow import MOVES, PRODUCTS, between, token_axis
 from autoadapter.probe.workers.fit.fitted import UnexplainedError
 from autoadapter.probe.workers.scene import Block, Scene
 from autoadapter.probe.workers.trace import Event, Seen

@@ -54,10 +54,8 @@ def fit_latent(
     scale = scores.slope * (1.0 if parts.q_low else q_scale)
     sinks = scores.sinks if scores.sinks is not None else output.sinks
     spec = LatentAttention(
-        num_heads=sized(config, heads, HEADS),
-        q_lora_rank=bind(config, parts.q_low.rows.shape[1], ("q_lora_rank",), ("rank", "dim"), module)
-        if parts.q_low
-        else None,
+        num_heads=sized(config, heads, HEADS, ("head",), module),
+        q_lora_rank=_rank(config, parts.q_low, module),
         kv_lora_rank=sized(config, rank, ("kv_lora_rank",), ("rank", "dim"), module),
         qk_nope_head_dim=sized(config, parts.nope, ("qk_nope_head_dim",), ("rank", "dim"), module),
         qk_rope_head_dim=sized(config, shared, ("qk_rope_head_dim",), ("rank", "dim"), module),
@@ -134,6 +132,10 @@ def _shared_rope(scene: Scene, block: Block, core: Core, q: Chain, low: Product,
 def _of_part(rope: Rope) -> tuple[Any, ...]:
     """What a rotation is apart from where in the head it happens."""
     return rope.style, rope.rotary_dim.number, rope.parameters, rope.theta.number, rope.rope_type, rope.position_offset
+
+
+def _rank(config: Any, low: Chain | None, module: str) -> Value | None:
+    return sized(config, low.rows.shape[1], ("q_lora_rank",), ("rank",), module) if low else None
 
 
 def _scale(config: Any, number: float, key: str) -> Value | None:
