@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
+
 from autoadapter.artifacts.decoder import DecoderSpec
 from autoadapter.conformance.record import Attempt, Route, Status
 from autoadapter.engine.forks import JobEnd
@@ -22,6 +24,8 @@ STATUS = {
 }
 IMPLEMENTATION: dict[Route, ModelImpl] = {"native": "vllm", "transformers": "transformers", "generated": "vllm"}
 LONGEST_REASON = 400
+GAPS = (LookupError, TypeError, ValueError, AttributeError, AssertionError, TemplateError)
+"""A gap of the renderer is the result of one architecture, not the end of a sweep."""
 
 
 @dataclass(frozen=True)
@@ -76,17 +80,27 @@ def _generated(servers: Servers, clone: Clone, architecture: str, plugin: Path) 
     return render_and_prove(servers, clone, spec, plugin)
 
 
-def render_and_prove(servers: Servers, clone: Clone, spec: DecoderSpec, plugin: Path) -> Attempt:
-    """Write the code of a spec into `plugin` and prove it on the clone."""
+def render_and_prove(
+    servers: Servers, clone: Clone, spec: DecoderSpec, plugin: Path, *, reference: Path | None = None
+) -> Attempt:
+    """Write the code of a spec into `plugin` and prove it on the clone.
+
+    Args:
+        servers: warm.
+        clone: what the engine serves.
+        spec: what its code is to compute.
+        plugin: where the code goes.
+        reference: what transformers computes; None: the clone.
+    """
     opaque = is_opaque(spec)
     told = {"opaque": opaque, "replay_error": spec.replay_error}
     try:
         render_plugin(spec, plugin, vllm_version=servers.engine_target.version, config=clone.config)
     except AutoadapterError as error:
         return refused("generated", "render", str(error)).model_copy(update=told)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:  # a gap of ours is a row, not the sweep's end
+    except GAPS as error:
         return refused("generated", "render", f"{type(error).__name__}: {error}").model_copy(update=told)
-    claim = Claim(clone.folder, "vllm", plugin, carries_over=opaque)
+    claim = Claim(clone.folder, "vllm", plugin, carries_over=opaque, reference=reference)
     return _proved("generated", prove_on(servers, claim)).model_copy(update=told)
 
 

@@ -1,4 +1,7 @@
-"""Faults on purpose: what a proof must reject, or it proves nothing. Each is a small change of a fitted decoder."""
+"""Faults on purpose: what a proof must reject, or it proves nothing.
+
+A fault is a small change of the fitted decoder, or of the weights that the engine reads and transformers does not.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -78,23 +81,6 @@ def _no_rope_in_last_layer(spec: DecoderSpec) -> DecoderSpec:
     return DecoderSpec.model_validate(document)
 
 
-def _swapped(one: str, other: str) -> Fault:
-    """Weights of two parameters taken for one another."""
-
-    def rename(target: str) -> str:
-        stem, _, leaf = target.rpartition(".")
-        head, _, name = stem.rpartition(".")
-        return f"{head}.{ {one: other, other: one}.get(name, name) }.{leaf}"
-
-    def fault(spec: DecoderSpec) -> DecoderSpec:
-        weights = tuple(
-            source.model_copy(update={"targets": tuple(map(rename, source.targets))}) for source in spec.weights
-        )
-        return spec.model_copy(update={"weights": weights})
-
-    return fault
-
-
 def _final_norm_without_weight(spec: DecoderSpec) -> DecoderSpec:
     if spec.norm is None:
         return spec
@@ -122,8 +108,6 @@ FAULTS: dict[str, Fault] = {
     "rope_theta_halved": _of_every_mixer("attention", _theta),
     "no_rope_in_last_layer": _no_rope_in_last_layer,
     "attention_scale_x1.1": _of_every_mixer("attention", lambda mixer: _multiply(mixer["scale"], SCALE_FACTOR)),
-    "gate_and_up_swapped": _swapped("gate_proj", "up_proj"),
-    "keys_and_values_swapped": _swapped("k_proj", "v_proj"),
     "rope_pairs_otherwise": _of_every_mixer("attention", _other_style),
     "norm_weight_plus_one": _of_every_norm(lambda norm: norm.update(weight="one_plus")),
     "final_norm_weight_dropped": _final_norm_without_weight,
@@ -135,3 +119,28 @@ FAULTS: dict[str, Fault] = {
     "embedding_x1.1": _scaled_embedding,
 }
 """Name → fault. One that a decoder cannot have (a window where there is none) leaves it as it is."""
+
+
+def exchanged(spec: DecoderSpec, one: str, other: str) -> dict[str, str]:
+    """Checkpoint tensors that hold one parameter of a layer → those of another, for `edit`: loaded in each other's place."""
+    return dict(zip(tensors_of(spec, one), tensors_of(spec, other), strict=True))
+
+
+def tensors_of(spec: DecoderSpec, parameter: str) -> list[str]:
+    """Checkpoint tensors that hold nothing but `k_proj.weight`, one a layer."""
+    sources = [source for source in spec.weights if len(source.targets) == 1 and source.experts == "none"]
+    return [
+        source.checkpoint.format(layer=layer)
+        for source in sources
+        if source.targets[0].endswith(f".{parameter}")
+        for layer, kind in enumerate(spec.pattern.kinds)
+        if not source.kinds or kind in source.kinds
+    ]
+
+
+WEIGHT_FAULTS: dict[str, Callable[[DecoderSpec], Document]] = {
+    "gate_and_up_swapped": lambda spec: {"exchange": exchanged(spec, "gate_proj.weight", "up_proj.weight")},
+    "keys_and_values_swapped": lambda spec: {"exchange": exchanged(spec, "k_proj.weight", "v_proj.weight")},
+    "key_heads_swapped": lambda spec: {"swap_halves": tensors_of(spec, "k_proj.weight")},
+}
+"""Name → what `workers.subject.edit` changes in the copy that the engine reads."""

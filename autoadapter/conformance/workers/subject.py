@@ -32,7 +32,8 @@ def clone(request: dict[str, Any]) -> dict[str, Any]:
 def edit(request: dict[str, Any]) -> dict[str, Any]:
     """Copy the clone in `folder` to `target`, with tensors changed.
 
-    `scale`: name → factor; `swap_halves`: names whose first and second half of rows change places.
+    `scale`: name → factor; `swap_halves`: names whose first and second half of rows change places; `exchange`: name →
+    name that it changes places with.
     """
     source, target = Path(request["folder"]), Path(request["target"])
     shutil.copytree(source, target)
@@ -42,6 +43,9 @@ def edit(request: dict[str, Any]) -> dict[str, Any]:
             tensors[name] = tensors[name] * request["scale"][name]
         for name in tensors.keys() & set(request.get("swap_halves", ())):
             tensors[name] = torch.cat([*tensors[name].chunk(2)][::-1])
+        for one, other in request.get("exchange", {}).items():
+            if one in tensors:
+                tensors[one], tensors[other] = tensors[other], tensors[one]
         save_file(tensors, path, {"format": "pt"})
     return {}
 

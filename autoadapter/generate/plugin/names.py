@@ -9,6 +9,7 @@ from autoadapter.artifacts.decoder import (
     DecoderSpec,
     LatentAttention,
     LayerKind,
+    Mamba2,
     Mlp,
     Moe,
 )
@@ -38,6 +39,7 @@ TOP = {
 }
 IN_ATTENTION = {"sub_norm": "attn_sub_norm"}
 IN_LATENT = {"kv_a_proj": "kv_a_proj_with_mqa", "q_norm": "q_a_layernorm", "kv_norm": "kv_a_layernorm"}
+IN_MAMBA = {"A_log": "A"}
 IN_MLP = {"activation": "act_fn"}
 IN_MOE = {"router": "gate"}
 
@@ -126,6 +128,8 @@ def _in_mixer(mixer: object, prefix: str, inner: list[str]) -> Place:
         return _joined(prefix, [IN_MLP.get(first, first), *rest], "gate_up_proj", shards.get(first))
     if isinstance(mixer, Moe):
         return _in_moe(mixer, prefix, inner)
+    if isinstance(mixer, Mamba2):
+        return Place(".".join((prefix, IN_MAMBA.get(first, first), *rest)))
     return Place(".".join((prefix, *inner)))
 
 

@@ -9,7 +9,10 @@ from autoadapter.engine.registry.config_classes import bare_class
 from autoadapter.generate.plugin.api import next_minor
 from autoadapter.generate.plugin.loading import absent_parts
 from autoadapter.generate.plugin.views import class_prefix
+from autoadapter.rendering.literals import py_literal
 
+LINE = 116
+"""Characters of a line inside a function."""
 VERSION = "0.1.0"
 
 
@@ -53,6 +56,14 @@ class Registration:
     def of(cls, spec: DecoderSpec, names: Names) -> Self:
         """The view of a spec."""
         return cls(spec.architecture, spec.model_type, names.package, names.model_class, names.config_class)
+
+    @property
+    def statement(self) -> tuple[str, ...]:
+        """The registration, over several lines where it is long."""
+        arguments = f'{py_literal(self.architecture)}, "{self.package}.model:{self.model_class}"'
+        call = "ModelRegistry.register_model("
+        line = f"{call}{arguments})"
+        return (line,) if len(line) <= LINE else (call, f"    {arguments}", ")")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """vLLM's `WeightsMapper`, small enough to check here that rules map every name as they should."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,12 +11,15 @@ Shard = str | int | None
 class Mapper:
     """Rules in the order in which vLLM applies them; a new part of None drops the tensor."""
 
+    regex: Mapping[str, str] = field(default_factory=dict)
     substr: Mapping[str, str | None] = field(default_factory=dict)
     stacked: Mapping[str, tuple[str, Shard]] = field(default_factory=dict)
     prefix: Mapping[str, str | None] = field(default_factory=dict)
 
     def map(self, name: str) -> tuple[str, Shard] | None:
         """The parameter and the part of it that a checkpoint's tensor goes to; None where it is dropped."""
+        for pattern, template in self.regex.items():
+            name = re.sub(pattern, template, name)
         for old, new in self.substr.items():
             if old in name:
                 if new is None:

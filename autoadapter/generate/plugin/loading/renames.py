@@ -1,5 +1,6 @@
 """The fewest and shortest rules of a `WeightsMapper` that map every name of a checkpoint."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from autoadapter.errors import UnsupportedModelError
@@ -31,18 +32,18 @@ def _unmapped(mapper: Mapper, pairs: Iterable[Pair], ignored: Iterable[str]) -> 
 
 
 def _mapper(pairs: Sequence[Pair], ignored: Sequence[str], is_short: bool) -> Mapper:
-    substr: dict[str, str | None] = {}
-    prefix: dict[str, str | None] = {}
+    rules = _Rules([tail for tail in (_cut(pair.old)[1] for pair in pairs) if tail], is_short)
     for name in ignored:
         head, tail = _cut(name)
         if tail is None:
-            prefix[head] = None
+            rules.prefix[head] = None
         else:
-            substr[tail.replace(EXPERT, "")] = None
+            rules.substr[tail.replace(EXPERT, "")] = None
     for pair in pairs:
-        _add_rules(pair, substr, prefix, is_short)
-    in_order: dict[str, str | None] = dict(sorted(substr.items(), key=lambda rule: -len(rule[0])))
-    return Mapper(in_order, _stacked(pairs, Mapper(in_order, {}, prefix), is_short), prefix)
+        rules.add(pair)
+    in_order: dict[str, str | None] = dict(sorted(rules.substr.items(), key=lambda rule: -len(rule[0])))
+    renaming = Mapper(rules.regex, in_order, {}, rules.prefix)
+    return Mapper(rules.regex, in_order, _stacked(pairs, renaming, is_short), rules.prefix)
 
 
 def _cut(name: str) -> tuple[str, str | None]:
@@ -51,21 +52,41 @@ def _cut(name: str) -> tuple[str, str | None]:
     return (head, tail) if found else (name, None)
 
 
-def _add_rules(pair: Pair, substr: dict[str, str | None], prefix: dict[str, str | None], is_short: bool) -> None:
-    old_head, old_tail = _cut(pair.old)
-    new_head, new_tail = _cut(pair.new)
-    if old_tail is None or new_tail is None:
-        old, new = _without_common_end(pair.old, pair.new) if is_short else (pair.old, pair.new)
-        if old != new:
-            prefix[old] = new
-        return
-    if old_head != new_head:
-        prefix[old_head] = new_head
-    old_parts, new_parts = old_tail.split(EXPERT), new_tail.split(EXPERT)
-    for old_part, new_part in zip(old_parts, new_parts, strict=True):
-        old, new = _without_common_end(old_part, new_part) if is_short else (old_part, new_part)
-        if old != new:
-            substr[old] = new
+class _Rules:
+    """Rules as they are collected from pairs."""
+
+    def __init__(self, tails: Sequence[str], is_short: bool) -> None:
+        """Rules for names that go on, after the layer's number, as `tails` do."""
+        self._tails = tails
+        self._is_short = is_short
+        self.regex: dict[str, str] = {}
+        self.substr: dict[str, str | None] = {}
+        self.prefix: dict[str, str | None] = {}
+
+    def add(self, pair: Pair) -> None:
+        """The rules of one pair."""
+        old_head, old_tail = _cut(pair.old)
+        new_head, new_tail = _cut(pair.new)
+        if old_tail is None or new_tail is None:
+            old, new = self._shortened(pair.old, pair.new)
+            if old != new:
+                self.prefix[old] = new
+            return
+        if old_head != new_head:
+            self.prefix[old_head] = new_head
+        for old_part, new_part in zip(old_tail.split(EXPERT), new_tail.split(EXPERT), strict=True):
+            old, new = self._shortened(old_part, new_part)
+            if old != new and self._is_elsewhere(old):
+                self.regex[f"^({re.escape(old_head)}\\d+){re.escape(old)}"] = f"\\1{new}"
+            elif old != new:
+                self.substr[old] = new
+
+    def _shortened(self, old: str, new: str) -> tuple[str, str]:
+        return _without_common_end(old, new) if self._is_short else (old, new)
+
+    def _is_elsewhere(self, old: str) -> bool:
+        """Whether names have the text at other places than directly after the layer's number."""
+        return any(old in tail[1:] for tail in self._tails) and any(tail.startswith(old) for tail in self._tails)
 
 
 def _without_common_end(old: str, new: str) -> tuple[str, str]:

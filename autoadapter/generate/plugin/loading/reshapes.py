@@ -102,7 +102,7 @@ def _part_rows(spec: DecoderSpec, source: WeightSource) -> list[Rows]:
     """Rows that each target has in one group."""
     found = []
     for target in source.targets:
-        block = block_of(_inner(_mixer(spec, source), target), _leaf(target))
+        block = block_of(_inner(_mixer(spec, source), target), _leaf(target), spec.hidden_size)
         if block is None:
             raise UnsupportedModelError(f"{source.checkpoint} is cut into {target}, whose rows are unknown")
         rows, blocks = block
@@ -138,9 +138,15 @@ def _regrouped(groups: str, parts: Sequence[Rows]) -> tuple[str, ...]:
         return (f"weight = weight.unflatten(0, ({groups}, {len(parts)}, -1)).transpose(0, 1).flatten(0, 2)",)
     return (
         f"groups = weight.unflatten(0, ({groups}, -1))",
-        f"parts = groups.split([{', '.join(part.text for part in parts)}], dim=1)",
+        f"parts = groups.{_split(parts)}",
         "weight = torch.cat([part.flatten(0, 1) for part in parts])",
     )
+
+
+def _split(parts: Sequence[Rows]) -> str:
+    if len({part.text for part in parts}) == 1:
+        return f"chunk({len(parts)}, dim=1)"
+    return f"split([{', '.join(part.text for part in parts)}], dim=1)"
 
 
 def _taken_apart(
@@ -152,9 +158,11 @@ def _taken_apart(
         strided = ", ".join(f"{weight}[{start}::{len(names)}]" for start in range(len(names)))
         return (f"{targets} = {strided}",)
     if source.groups.number != 1:
-        sizes = ", ".join(part.text for part in parts)
-        split = f"{weight}.unflatten(0, ({groups}, -1)).split([{sizes}], dim=1)"
-        return (f"{targets} = (part.flatten(0, 1) for part in {split})",)
+        return (
+            f"groups = {weight}.unflatten(0, ({groups}, -1))",
+            f"parts = groups.{_split(parts)}",
+            f"{targets} = (part.flatten(0, 1) for part in parts)",
+        )
     if len({part.number for part in parts}) == 1:
         return (f"{targets} = {weight}.chunk({len(names)})",)
     return (f"{targets} = {weight}.split([{', '.join(part.text for part in parts)}])",)

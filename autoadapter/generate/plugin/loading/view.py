@@ -68,7 +68,8 @@ class LoadingView:
     @property
     def imports(self) -> frozenset[tuple[str, str]]:
         """Names that the model file needs for it."""
-        return frozenset({("collections.abc", "Iterable"), (UTILS, "WeightsMapper"), (".loading", "load_all")})
+        found = {("collections.abc", "Iterable"), (UTILS, "WeightsMapper"), (".loading", "load_all")}
+        return frozenset(found | ({("re", "")} if self.mapper.regex else set()))
 
 
 def _with_own_names(pair: Pair) -> Pair:

@@ -50,17 +50,23 @@ class Choices:
         """The name of a variable that is true in layers of `kinds`, where only those of `among` occur."""
         wanted = set(kinds)
         rest = set(among) - wanted
-        name = "is_" + "_or_".join(_word(self._spec.kinds[kind].name) for kind in sorted(wanted))
-        self._conditions[name] = self._by_rule(wanted, rest) or self._by_kind_name(wanted)
+        kinds_name = "is_" + "_or_".join(_word(self._spec.kinds[kind].name) for kind in sorted(wanted))
+        label, condition = self._by_rule(wanted, rest) or (None, self._by_kind_name(wanted))
+        short = f"is_{_word(label)}" if label else kinds_name
+        name = short if self._conditions.get(short, condition) == condition else kinds_name
+        self._conditions[name] = condition
         return name
 
-    def _by_rule(self, wanted: set[int], rest: set[int]) -> str | None:
+    def _by_rule(self, wanted: set[int], rest: set[int]) -> tuple[str | None, str] | None:
+        """The label, where a word of the config tells the kinds apart, and the condition."""
         pattern = self._spec.pattern
         for number, rule in enumerate(pattern.rules):
             labels = {row[number] for row, kind in pattern.table if kind in wanted}
             others = {row[number] for row, kind in pattern.table if kind in rest}
             if labels and not labels & others:
-                return rule_condition(rule, sorted(labels), self._spec.config_seen)
+                condition = rule_condition(rule, sorted(labels), self._spec.config_seen)
+                is_word = rule.rule == "list" and len(labels) == 1 and f'"{min(labels)}"' in condition
+                return (min(labels) if is_word else None), condition
         return None
 
     def _by_kind_name(self, wanted: set[int]) -> str:
@@ -85,7 +91,7 @@ def rule_condition(rule: LayerRule, labels: list[str], config: dict[str, Any]) -
 
 
 def label_expression(rule: LayerRule) -> str:
-    """The label that a rule gives layer `layer_idx`."""
+    """What the config says of layer `layer_idx` by a rule: its label, or what has the label as text."""
     if rule.rule == "list":
         return f"{_bound(rule)}[layer_idx]"
     yes, no = BINARY[rule.rule]

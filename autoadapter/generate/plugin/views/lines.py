@@ -23,6 +23,10 @@ def wrapped(statement: str, indent: int = 8) -> tuple[str, ...]:
         return tuple(_call(target, value, indent))
     if value.startswith("{"):
         return (f"{target} = {{", *(f"    {item}," for item in _split(value[1:-1])), "}")
+    if value.startswith("("):
+        return (f"{target} = (", *(f"    {item}," for item in _split(value[1:-1]) if item), ")")
+    if len(value) + indent + 4 <= LIMIT:
+        return (f"{target} = (", f"    {value}", ")")
     breaks = (" + ",) if " + " in value else (" if ", " else ")
     return (f"{target} = (", *(f"    {line}" for line in _broken(value, breaks)), ")")
 

@@ -11,6 +11,7 @@ from autoadapter.generate.plugin.views.attention import AttentionView, shape, wi
 from autoadapter.generate.plugin.views.latent import LatentView
 from autoadapter.generate.plugin.views.mlp import MlpView
 from autoadapter.generate.plugin.views.moe import moe_views
+from autoadapter.generate.plugin.views.recurrent import mamba2_view, short_conv_view
 
 Place = tuple[int, int]
 """Kind and branch."""
@@ -98,7 +99,9 @@ def _view(mixer: str) -> Callable[[Any, DecoderSpec, str], MixerView]:
     views: dict[str, Callable[[Any, DecoderSpec, str], MixerView]] = {
         "attention": AttentionView.of,
         "latent_attention": LatentView.of,
+        "mamba2": mamba2_view,
         "mlp": MlpView.of,
+        "short_conv": short_conv_view,
     }
     if mixer not in views:
         raise UnsupportedModelError(f"A mixer of kind {mixer} cannot be rendered.")

@@ -5,17 +5,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from autoadapter.artifacts.decoder import DecoderSpec
+from autoadapter.artifacts.decoder import DecoderSpec, LayerRule
 from autoadapter.generate.plugin.loading import LoadingView
 from autoadapter.generate.plugin.views.alibi import AlibiView
 from autoadapter.generate.plugin.views.choices import label_expression
 from autoadapter.generate.plugin.views.embedding import EmbeddingView
 from autoadapter.generate.plugin.views.head import HeadView
-from autoadapter.generate.plugin.views.imports import import_lines
+from autoadapter.generate.plugin.views.imports import LINE, import_lines
 from autoadapter.generate.plugin.views.layer import LayerView, is_fused, wiring_key
+from autoadapter.generate.plugin.views.lines import wrapped
 from autoadapter.generate.plugin.views.mixers import Mixers
 from autoadapter.generate.plugin.views.moe import MoeView
 from autoadapter.generate.plugin.views.norms import NormClass, norm_use
+from autoadapter.generate.plugin.views.recurrent import RecurrentView, StateView
 from autoadapter.generate.plugin.expressions import expression
 
 HEADS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "DecoderForCausalLM", "LMHead", "Model")
@@ -49,8 +51,8 @@ def class_prefix(architecture: str) -> str:
 class KindNames:
     """The module's function that names the kind of a layer."""
 
-    label_items: str
-    """The items of a tuple: `str(config.layer_types[layer_idx]),`."""
+    labels: tuple[str, ...]
+    """Statement that makes the tuple of a layer's labels."""
     rows: tuple[tuple[str, str], ...]
     """Labels as a literal, and the kind's name."""
     layers: tuple[str, ...]
@@ -60,11 +62,24 @@ class KindNames:
     def of(cls, spec: DecoderSpec) -> "KindNames":
         """The function for a spec's pattern."""
         pattern = spec.pattern
-        labels = [f"str({label_expression(rule)})" for rule in pattern.rules]
+        labels = [_label(rule, spec) for rule in pattern.rules]
         rows = tuple(("(" + ", ".join(f'"{label}"' for label in row) + ("," if len(row) == 1 else "") + ")",
                       spec.kinds[kind].name) for row, kind in pattern.table)  # fmt: skip
         items = ", ".join(labels) + ("," if len(labels) == 1 else "")
-        return cls(items, rows, () if pattern.table else tuple(spec.kinds[kind].name for kind in pattern.kinds))
+        statement = wrapped(f"labels = ({items})", 4)
+        return cls(statement, rows, () if pattern.table else tuple(spec.kinds[kind].name for kind in pattern.kinds))
+
+
+def _label(rule: LayerRule, spec: DecoderSpec) -> str:
+    text = label_expression(rule)
+    return f"str({text})" if rule.rule == "list" and not _holds_words(rule, spec) else text
+
+
+def _holds_words(rule: LayerRule, spec: DecoderSpec) -> bool:
+    stated: Any = spec.config_seen
+    for part in (rule.key or "").split("."):
+        stated = stated.get(part) if isinstance(stated, dict) else None
+    return isinstance(stated, list) and all(isinstance(item, str) for item in stated)
 
 
 @dataclass(frozen=True)
@@ -146,9 +161,18 @@ class ModelModule:
         return next((mixer for mixer in self.mixers if isinstance(mixer, MoeView)), None)
 
     @property
-    def interfaces(self) -> str:
-        """What vLLM may ask of the model beside its answers."""
-        return "SupportsLoRA, SupportsPP, SupportsQuant" + (", MixtureOfExperts" if self.experts else "")
+    def state(self) -> StateView | None:
+        """What is kept of each sequence beside keys and values."""
+        return next((mixer.state for mixer in self.mixers if isinstance(mixer, RecurrentView)), None)
+
+    @property
+    def class_lines(self) -> tuple[str, ...]:
+        """The head of the class with the head, with what vLLM may ask of it beside its answers."""
+        state = ["HasInnerState", "IsHybrid"] if self.state else []
+        experts = ["MixtureOfExperts"] if self.experts else []
+        bases = ", ".join(["nn.Module", *state, "SupportsLoRA", "SupportsPP", "SupportsQuant", *experts])
+        line = f"class {self.prefix}ForCausalLM({bases}):"
+        return (line,) if len(line) <= LINE else (f"class {self.prefix}ForCausalLM(", f"    {bases}", "):")
 
     @property
     def splits_norms(self) -> bool:

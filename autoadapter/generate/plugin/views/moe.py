@@ -164,7 +164,7 @@ def _activation(kind: str, expert: Mlp) -> str:
 
 def _imports(moe: Moe, layer: str) -> frozenset[tuple[str, str]]:
     fused = f"{LAYERS}.fused_moe"
-    found = {("torch", ""), (fused, layer), (fused, "GateLinear"), ("vllm.distributed", "get_ep_group")}
+    found = {("torch", ""), (fused, layer), (fused, "GateLinear")}
     if moe.shared and moe.shared.gated:
         found.add((f"{LAYERS}.linear", "ReplicatedLinear"))
     if moe.activation_kind == "swigluoai":

@@ -1,6 +1,7 @@
 """Which layers of a checkpoint its clone keeps: every kind, at least one period, and at least four."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,9 +44,11 @@ class _Pattern:
     periods: list[int] = field(default_factory=list)
     edges: set[int] = field(default_factory=set)
     irregular: list[str] = field(default_factory=list)
+    labels: list[list[str]] = field(default_factory=list)
 
     def add_list(self, key: str, values: Sequence[Any]) -> None:
         labels = [repr(value) for value in values]
+        self.labels.append(labels)
         changes = [layer for layer in range(1, len(labels)) if labels[layer] != labels[layer - 1]]
         if len(changes) <= 1:
             self.edges |= set(changes)
@@ -117,7 +120,10 @@ def choose_depth(config: Mapping[str, Any]) -> Depth:
     before = layer_count(config)
     pattern = _read(config, before)
     if pattern.irregular or pattern.period > LONGEST_PERIOD:
-        return Depth(before, tuple(range(before)), f"{', '.join(pattern.irregular) or 'the layers'}: no short period")
+        why = (
+            f"{', '.join(pattern.irregular) or 'the layers'}: no short period, so the first that show every kind twice"
+        )
+        return Depth(before, tuple(range(_shown(pattern))), why)
     sources = _sources(pattern)
     if len(sources) >= before:
         return Depth(before, tuple(range(before)), "all layers")
@@ -145,6 +151,18 @@ def _read(config: Mapping[str, Any], before: int) -> _Pattern:
         elif role == "tail_count" and is_number(value):
             pattern.edges.add(before - int(value))
     return pattern
+
+
+def _shown(pattern: _Pattern) -> int:
+    """The shortest start of the layers with every kind twice, or as often as there are."""
+    segment = [sum(edge <= layer for edge in pattern.edges) for layer in range(pattern.before)]
+    kinds = list(zip(*pattern.labels, map(str, segment), strict=True))
+    missing = {kind: min(2, number) for kind, number in Counter(kinds).items()}
+    for layer, kind in enumerate(kinds):
+        missing[kind] -= 1
+        if layer + 1 >= LEAST and all(number <= 0 for number in missing.values()):
+            return layer + 1
+    return pattern.before
 
 
 def _sources(pattern: _Pattern) -> list[int]:

@@ -10,9 +10,15 @@ import transformers
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+from autoadapter.probe.workers.clone.keys import Stated, is_number, key_table, walk
 
 LEGACY_ROPE = ("rope_theta", "rope_scaling")
-PROMPT = 24
+MOST_PARAMETERS = 200_000_000
+LARGE = 512
+PROMPT = 29
+"""Prime, so that no other axis is as long."""
 FIRST_TOKEN = 8
 """Below it lie the special tokens of a clone."""
 
@@ -47,17 +53,43 @@ def copy_code(code: Path, folder: Path) -> None:
         shutil.copyfile(file, target)
 
 
+def require_decoder(config: dict[str, Any]) -> None:
+    """Refuse what is not a causal language model, or more than one.
+
+    Raises:
+        ValueError: its class is another's, or the config has a part for another modality; both are named.
+    """
+    name = (config.get("architectures") or [""])[0]
+    if hasattr(transformers, name) and name not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
+        raise ValueError(f"{name} is not the class of a causal language model")
+    for key, value in config.items():
+        own = isinstance(value, dict) and key.endswith("_config") and key not in key_table().parts
+        if own and ("model_type" in value or Stated(value).number("hidden")):
+            raise ValueError(f"the config has a part `{key}` with a model of its own: it is more than a decoder")
+
+
 def build(folder: Path, config: dict[str, Any], *, trust_remote_code: bool) -> nn.Module:
-    """A model with fresh weights, float32, for the config that is written to `folder`."""
+    """A model with fresh weights, float32, for the config that is written to `folder`.
+
+    Raises:
+        ValueError: it would be large: the config has sizes under keys that are not known as such.
+    """
     text = json.dumps(config, indent=2, default=str)
     (folder / "config.json").write_text(text, encoding="utf-8")
     loaded = AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
+    with torch.device("meta"):
+        parameters = sum(parameter.numel() for parameter in _fresh(loaded, config, trust_remote_code).parameters())
+    if parameters > MOST_PARAMETERS:
+        large = [key for key, value in walk(config) if is_number(value) and value > LARGE]
+        raise ValueError(f"the small model has {parameters:,} parameters; unknown sizes may be among {large}")
+    return _ready(_fresh(loaded, config, trust_remote_code))
+
+
+def _fresh(loaded: PretrainedConfig, config: dict[str, Any], trust_remote_code: bool) -> nn.Module:
     cls = _model_class(config)
     if cls is None:
-        model = AutoModelForCausalLM.from_config(loaded, trust_remote_code=trust_remote_code, dtype=torch.float32)
-    else:
-        model = cls._from_config(_own_config(loaded, cls), dtype=torch.float32)
-    return _ready(model)
+        return AutoModelForCausalLM.from_config(loaded, trust_remote_code=trust_remote_code, dtype=torch.float32)
+    return cls._from_config(_own_config(loaded, cls), dtype=torch.float32)
 
 
 def open_clone(folder: Path, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from autoadapter.probe.workers.clone.checks import is_causal, leaks_between_rows
-from autoadapter.probe.workers.clone.loading import build, complete, copy_code, probe_ids, quiet
+from autoadapter.probe.workers.clone.loading import build, complete, copy_code, probe_ids, quiet, require_decoder
+from autoadapter.probe.workers.clone.keys import Stated
 from autoadapter.probe.workers.clone.shrink import shrink
 from autoadapter.probe.workers.clone.spread import spread
-from autoadapter.probe.workers.clone.weights import initialise
+from autoadapter.probe.workers.clone.weights import initialise, meet_bounds
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,17 @@ def make_clone(config: dict[str, Any], folder: Path, *, code: Path | None = None
     """
     began = time.monotonic()
     quiet()
+    require_decoder(config)
     folder.mkdir(parents=True, exist_ok=True)
     if code is not None:
         copy_code(code, folder)
     small, depth = shrink(complete(config, code))
+    if code is None:
+        small.pop("auto_map", None)
     torch.manual_seed(seed)
     model = build(folder, small, trust_remote_code=code is not None)
     fresh = initialise(model, seed)
+    meet_bounds(model, Stated(small))
     ids = probe_ids(model.config)
     std = spread(model, ids, fresh)
     model.config.architectures = config.get("architectures") or [type(model).__name__]

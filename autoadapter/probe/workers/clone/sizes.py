@@ -5,7 +5,10 @@ from typing import Any
 from autoadapter.probe.workers.clone.keys import Stated, is_number
 
 HIDDEN = 128
+WIDE_HIDDEN = 256
+"""Where the head's size follows from it, so that twice the heads have the size that kernels know."""
 HEADS = 4
+MORE_HEADS = 8
 KV_HEADS = 2
 WINDOW = 8
 POSITIONS = 64
@@ -14,15 +17,15 @@ BOUND = 1.0
 SMALL = {
     "intermediate": 96,
     "dense_intermediate": 112,
-    "moe_intermediate": 48,
+    "moe_intermediate": 160,
     "shared_intermediate": 80,
-    "latent": 64,
+    "latent": 32,
     "zero_experts": 4,
     "q_rank": 72,
     "kv_rank": 56,
     "rank": 24,
     "time_rank": 12,
-    "vocab": 160,
+    "vocab": 176,
     "max_positions": POSITIONS,
     "window": WINDOW,
     "double_window": 2 * WINDOW,
@@ -59,7 +62,9 @@ class Sizes:
         self.hidden_was = stated.count("hidden", HIDDEN)
         self.heads_were = stated.count("heads", HEADS)
         self.rope = min(SMALL["qk_rope"], stated.count("qk_rope", SMALL["qk_rope"]))
-        self.small = {**SMALL, "hidden": HIDDEN, "heads": HEADS, "rotary_dim": 8}
+        self.hidden, self.heads = self._width()
+        self.small = {**SMALL, "hidden": self.hidden, "heads": self.heads}
+        self.small["vocab"] *= self.hidden // HIDDEN
         self.small["qk_rope"] = self.rope
         self.small["qk_head_dim"] = self.small["qk_nope"] + self.rope
         self.head_dim_was = self._head_dim_before()
@@ -69,18 +74,27 @@ class Sizes:
             self.small["index_head_dim"] = self.head_dim
         self._linear_heads()
 
+    def _width(self) -> tuple[int, int]:
+        """Hidden size and heads: more heads where nothing ties their number to the hidden size."""
+        stated = self._stated
+        if not stated.number("head_dim") and not stated.number("kv_heads"):
+            return WIDE_HIDDEN, MORE_HEADS
+        before = (stated.number("head_dim") or 0) * self.heads_were
+        grouped = stated.count("kv_heads") * 4 <= self.heads_were
+        return HIDDEN, MORE_HEADS if before not in (0, self.hidden_was) and grouped else HEADS
+
     def _head_dim_before(self) -> float:
         return self._stated.number("head_dim") or self.hidden_was / max(self.heads_were, 1)
 
     def _head_dim(self) -> int:
         """32, or 64 where a part of it is rotated or the heads do not add up to the hidden size."""
         if not self._stated.number("head_dim"):
-            return HIDDEN // HEADS
+            return self.hidden // self.heads
         sections = self._stated.keys.get("mrope_section")
         fraction = self._stated.keys.get("partial_rotary_factor")
         narrow = is_number(fraction) and fraction <= 1 / 4
-        uneven = self.head_dim_was * self.heads_were != self.hidden_was
-        return 64 if sections or narrow or uneven else HIDDEN // HEADS
+        uneven = self.head_dim_was * self.heads_were != self.hidden_was and self.heads * 32 == self.hidden
+        return 64 if sections or narrow or uneven else 32
 
     def _routing(self) -> None:
         groups, kept = self._stated.count("groups", 1), self._stated.count("topk_groups", 1)
@@ -98,10 +112,10 @@ class Sizes:
         self.small["linear_key_heads"] = 4 if keys == values else 2
 
     def kv_heads(self, value: int) -> int:
-        """All heads, one, or a group for two."""
+        """All heads, one, or two; where layers differ, twice as many for those that have more."""
         if value >= self.heads_were:
-            return HEADS
-        return min(value, KV_HEADS)
+            return self.heads
+        return min(value, 2 * KV_HEADS if value > self._stated.count("kv_heads", value) else KV_HEADS)
 
     def of(self, role: str, value: Any) -> Any:
         """The clone's size for one number of the checkpoint."""
@@ -110,9 +124,9 @@ class Sizes:
         if role == "head_dim":
             return self._one_head_dim(value)
         if role == "wide":
-            return type(value)(round(value / self.hidden_was * 8) / 8 * HIDDEN) or value
+            return type(value)(round(value / self.hidden_was * 8) / 8 * self.hidden) or value
         if role == "rotary_dim":
-            return max(4, 2 * round(value / self.head_dim_was * self.head_dim / 2))
+            return max(8, 2 * round(value / self.head_dim_was * self.head_dim / 2))
         if role == "state_heads":
             return min(value, 8)
         if role in ("hidden", "heads", "qk_head_dim"):
@@ -129,7 +143,7 @@ class Sizes:
         if value == self.head_dim_was:
             return self.head_dim
         if value * self.heads_were == 2 * self.hidden_was and value == stated.keys.get("attention_head_dim"):
-            return 2 * HIDDEN // HEADS
+            return 2 * self.hidden // self.heads
         return self.head_dim + STEP["head_dim"]
 
     def of_list(self, role: str, values: list[Any]) -> list[Any]:

@@ -7,12 +7,17 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+from autoadapter.probe.workers.clone.keys import Stated
+
 NORM_SPREAD = 0.4
 BIAS = 0.2
 EMBEDDING = 0.5
 SMALL = 0.1
 """Below it lies what an implementation draws as a weight; above it is what was computed."""
 JITTER = 0.1
+BEYOND = 2.5
+"""Standard deviations of an activation, of which one in a hundred is larger."""
+GATED_SIZES = ("moe_intermediate", "intermediate")
 
 
 def initialise(model: nn.Module, seed: int) -> dict[int, str]:
@@ -80,3 +85,12 @@ def _inputs(tensor: torch.Tensor, module: nn.Module) -> int:
     if isinstance(module, nn.modules.conv._ConvNd):
         return tensor[0].numel()
     return tensor.shape[-1]
+
+
+def meet_bounds(model: nn.Module, stated: Stated) -> None:
+    """Enlarge stacked gate and up projections where the config bounds their results, so that some lie beyond."""
+    bound, rows = stated.number("kept_bound"), {2 * stated.count(role) for role in GATED_SIZES}
+    for parameter in model.parameters():
+        if bound and parameter.ndim == 3 and rows & set(parameter.shape[1:]):
+            with torch.no_grad():
+                parameter.mul_(max(1.0, bound / BEYOND))

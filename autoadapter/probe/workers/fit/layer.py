@@ -10,13 +10,14 @@ from autoadapter.artifacts.decoder import Branch, Evidence, LayerKind
 from autoadapter.probe.workers.fit.attention import fit_attention
 from autoadapter.probe.workers.fit.feed_forward import fit_feed_forward
 from autoadapter.probe.workers.fit.fitted import Fitted, ParameterUse, UnexplainedError
+from autoadapter.probe.workers.fit.recurrent import RECURRENT
 from autoadapter.probe.workers.fit.skeleton import layer_blocks
 from autoadapter.probe.workers.replay.layers import layer_output
 from autoadapter.probe.workers.replay.scope import Scope, Setting
 from autoadapter.probe.workers.scene import Block, Scene
 from autoadapter.probe.workers.weights.cutting import parameters_of
 
-MIXING: tuple[Callable[[Scene, Block], Fitted[Any]], ...] = (fit_attention,)
+MIXING: tuple[Callable[[Scene, Block], Fitted[Any]], ...] = (fit_attention, *RECURRENT)
 """Fitters of blocks that mix tokens, tried in turn."""
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -26,6 +26,8 @@ EPS_KEYS = (
 )
 ROUNDING = 1e-5
 """Relative error below which a part is explained: float32 against float64."""
+UNDECIDED = 2.0
+"""Errors within this factor of the best are one and the same."""
 LARGEST_EPS = 1e-2
 KINDS = ("rms", "layer", "l2")
 
@@ -80,7 +82,7 @@ def fit_norm(scene: Scene, x: torch.Tensor, y: torch.Tensor, events: Sequence[Ev
     if not scored or scored[0][0] > ROUNDING:
         best = tuple((f"{c.kind} {c.form} eps {c.eps:g}", error) for error, c in scored[:3])
         raise UnexplainedError(place, best, "is no known norm")
-    error, chosen = scored[0]
+    error, chosen = scored[0] = _settled(scored, _epsilons(scene, events))
     eps = bind(scene.config, chosen.eps, EPS_KEYS)
     groups = None if chosen.groups == 1 else bind(scene.config, chosen.groups, _group_keys(scene))
     norm = Norm(kind=chosen.kind, eps=eps, weight=chosen.form, bias=chosen.bias is not None, groups=groups)
@@ -91,6 +93,13 @@ def fit_norm(scene: Scene, x: torch.Tensor, y: torch.Tensor, events: Sequence[Ev
         evidence=tuple(_evidence(scored, norm)),
         uses=tuple(ParameterUse(name, (target,)) for name, target in uses if name is not None),
     )
+
+
+def _settled(scored: list[tuple[float, _Candidate]], order: list[float]) -> tuple[float, _Candidate]:
+    """Epsilons that the numbers do not tell apart: the one that was written down first."""
+    error, best = scored[0]
+    equal = [(e, c) for e, c in scored if e <= UNDECIDED * error and replace(c, eps=best.eps) == best]
+    return min(equal, key=lambda pair: order.index(pair[1].eps))
 
 
 def _vectors(scene: Scene, x: torch.Tensor, events: Sequence[Event]) -> dict[str, torch.Tensor]:
@@ -146,7 +155,7 @@ def _epsilons(scene: Scene, events: Sequence[Event]) -> list[float]:
     if not seen:
         seen = [float(value) for key in EPS_KEYS if isinstance(value := stated(scene.config, key), int | float)]
         seen += [1e-5, 1e-6, 1e-12, 0.0]
-    return list(dict.fromkeys(seen))
+    return list(dict.fromkeys([*seen, *(10 * eps for eps in seen)]))
 
 
 def _groupings(x: torch.Tensor, events: Sequence[Event]) -> list[int]:

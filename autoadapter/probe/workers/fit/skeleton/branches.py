@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-import torch
-
 from autoadapter.artifacts.decoder import Norm, Value
 from autoadapter.probe.workers.fit.fitted import Fitted, ParameterUse
-from autoadapter.probe.workers.fit.norms import ROUNDING, apply_norm
-from autoadapter.probe.workers.fit.skeleton.flow import enclosing, flow_of, same_elements
+from autoadapter.probe.workers.fit.norms import ROUNDING
+from autoadapter.probe.workers.fit.skeleton.flow import alike, enclosing, flow_of, plain, same_elements
 from autoadapter.probe.workers.fit.skeleton.normal import Normed, Norms
 from autoadapter.probe.workers.fit.skeleton.parts import BranchSkeleton, LayerSkeleton
+from autoadapter.probe.workers.fit.skeleton.recomposing import recompose
 from autoadapter.probe.workers.fit.skeleton.scales import bind_scale
 from autoadapter.probe.workers.fit.skeleton.stream import Leaf, Reading, Step, Stream
 from autoadapter.probe.workers.fit.skeleton.terms import Term
@@ -37,24 +36,30 @@ def layer_blocks(scene: Scene, layer: int) -> LayerSkeleton:
 
 
 def hidden_ends(scene: Scene, layer: int) -> tuple[Seen, Seen]:
-    """The hidden states that a layer is given, and those that it returns."""
+    """The hidden states that a layer is given, and those that it returns.
+
+    A layer may leave its last sum to whoever comes next, and return both summands; the sum is meant then.
+    """
     call = call_of(scene, layer)
-    out = next(seen for seen in call.outs if _hidden(seen, scene))
     if layer > 0:
-        before = call_of(scene, layer - 1)
-        given = [seen for seen in call.ins if any(_same(seen, made) for made in before.outs if _hidden(made, scene))]
-    else:
-        given = [seen for seen in call.ins if _hidden(seen, scene) and seen.value.shape == out.value.shape]
-    return given[0], out
+        return _returned(scene, layer - 1), _returned(scene, layer)
+    out = next(seen for seen in call.outs if _hidden(seen, scene))
+    return next(seen for seen in call.ins if _hidden(seen, scene) and alike(seen, out)), _returned(scene, layer)
+
+
+def _returned(scene: Scene, layer: int) -> Seen:
+    flow, call = flow_of(scene.trace), call_of(scene, layer)
+    outs = tuple(dict.fromkeys(flow.root(seen) for seen in call.outs if _hidden(seen, scene)))
+    same = {seen for seen in outs if alike(seen, outs[0])}
+    for event in scene.trace.events[call.last :] if len(same) == 2 else ():
+        if plain(event.name) == "add" and set(flow.ins(event)) == same:
+            return flow.root(event.outs[0])
+    return outs[0]
 
 
 def _hidden(seen: Seen, scene: Scene) -> bool:
     shape = seen.value.shape
     return seen.value.is_floating_point() and len(shape) >= 2 and scene.ids.shape[1] in shape[:-1]
-
-
-def _same(first: Seen, second: Seen) -> bool:
-    return first is second or same_elements(first.value, second.value)
 
 
 class _Writer:
@@ -126,7 +131,8 @@ class _Writer:
     def _shared(self, norm: Normed | None) -> int | None:
         if norm is None:
             return None
-        return next((i for i, known in enumerate(self._inputs) if known is not None and known.out is norm.out), None)
+        same = (known is not None and same_elements(known.out.value, norm.out.value) for known in self._inputs)
+        return next((i for i, known in enumerate(same) if known), None)
 
     def _output_norm(self, leaf: Leaf) -> Normed | None:
         norm = self.stream.norms.into(leaf.term.seen, self.stream.within)
@@ -152,36 +158,3 @@ def _with(branch: BranchSkeleton, norm: Fitted[Norm], place: str) -> BranchSkele
 def _told(norm: Fitted[Norm], place: str) -> tuple[tuple[ParameterUse, ...], tuple]:
     uses = tuple(replace(use, targets=tuple(f"{place}.{target}" for target in use.targets)) for use in norm.uses)
     return uses, tuple(item.model_copy(update={"path": f"{place}.{item.path}"}) for item in norm.evidence)
-
-
-def recompose(scene: Scene, stream: Stream, branches: list[BranchSkeleton]) -> float:
-    """Relative error of the layer's output put together from the outputs of its blocks, in float64."""
-    start = stream.start.value.double()
-    state, normed = start, []
-    for branch in branches:
-        source = state if branch.reads == "stream" else start
-        if branch.shares_norm_with is not None:
-            n = normed[branch.shares_norm_with]
-        else:
-            n = _applied(scene, branch, "input_norm", source)
-        normed.append(n)
-        y = _applied(scene, branch, "output_norm", branch.block.y.value.double().reshape(state.shape))
-        state = _times(branch.stream_scale) * (n if branch.keeps_normed else state) + _times(branch.output_scale) * y
-        state = _applied(scene, branch, "post_norm", state)
-        error_in = float((n * _times(branch.input_scale) - branch.block.x.value.double().reshape(n.shape)).abs().max())
-        if error_in > ROUNDING * float(n.abs().max()):
-            raise stream.refusal(f"the input of {branch.block.module} recomposed is off by {error_in:.1e}")
-    wanted = stream.end.value.double().reshape(state.shape)
-    return float((state - wanted).abs().max() / wanted.abs().max())
-
-
-def _times(value: Value | None) -> float:
-    return 1.0 if value is None else float(value.number)
-
-
-def _applied(scene: Scene, branch: BranchSkeleton, place: str, x: torch.Tensor) -> torch.Tensor:
-    norm: Norm | None = getattr(branch, place)
-    if norm is None:
-        return x
-    held = {use.targets[0]: scene.parameter(use.parameter).detach().double() for use in branch.uses}
-    return apply_norm(norm, x, held.get(f"{place}.weight"), held.get(f"{place}.bias"))

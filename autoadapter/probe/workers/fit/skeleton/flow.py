@@ -39,7 +39,8 @@ class Flow:
     def __init__(self, trace: Trace) -> None:
         """Find the roots; every event is looked at once."""
         self.trace = trace
-        self.learned = frozenset(name for name, _ in trace.model.named_parameters())
+        self._parameters = dict(trace.model.named_parameters())
+        self.learned = frozenset(self._parameters)
         self._roots: dict[Seen, Seen] = {}
         self._others: dict[Seen, list[Seen]] = {}
         for event in trace.events:
@@ -48,6 +49,11 @@ class Flow:
                 if same is not None:
                     self._roots[out] = self.root(same)
                     self._others.setdefault(self.root(same), []).append(out)
+
+    def parameter(self, name: str) -> torch.Tensor:
+        """A parameter or buffer by its name in the model."""
+        held = self._parameters.get(name)
+        return (self.trace.model.get_buffer(name) if held is None else held).detach()
 
     def root(self, seen: Seen) -> Seen:
         """The first tensor with the same elements in the same order, whatever its shape."""
@@ -118,7 +124,7 @@ class Flow:
         return float(arg) if isinstance(arg, int | float) and not isinstance(arg, bool) else None
 
     def _unchanged(self, event: Event, out: Seen) -> Seen | None:
-        if plain(event.name) in SCALES and any(self.number(arg) is not None for arg in event.args):
+        if plain(event.name) in SUMS | SCALES and any(self.number(arg) is not None for arg in event.args):
             return None
         for seen in event.ins:
             if seen.parameter is None and same_elements(seen.value, out.value):

@@ -36,7 +36,6 @@ def fit_head(scene: Scene, norms: Norms, embedding: str) -> tuple[Fitted[Norm] |
     """
     flow = norms.flow
     hidden = flow.root(hidden_ends(scene, len(scene.layers) - 1)[1])
-    within = flow.after(hidden, len(scene.trace.events))
     capped = _capped(flow, _logits(scene))
     product = product_of(flow, capped.inner)
     if product is None:
@@ -110,8 +109,11 @@ def _activated(out: Seen, inner: Seen, dense: Product, normed: Normed | None) ->
 
 
 def _logits(scene: Scene) -> Seen:
-    outs = [seen for call in scene.trace.calls_of("") for seen in call.outs]
-    return next(seen for seen in outs if same_elements(seen.value.float(), scene.logits))
+    for event in reversed(scene.trace.events):
+        for out in event.outs:
+            if same_elements(out.value.float(), scene.logits):
+                return out
+    raise _refusal("no traced call made the logits")
 
 
 def _capped(flow: Flow, logits: Seen) -> _Capped:

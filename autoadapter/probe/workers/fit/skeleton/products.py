@@ -38,7 +38,7 @@ def _tried(flow: Flow, event: Event, out: Seen, biases: list[Seen]) -> Product |
     inputs = [seen for seen in event.ins if seen.parameter is None and seen.value.is_floating_point()]
     wanted = out.value.double().reshape(-1, out.value.shape[-1])
     for weight in weights:
-        table = flow.trace.model.state_dict(keep_vars=True)[str(weight.parameter)].detach().double()
+        table = flow.parameter(str(weight.parameter)).double()
         for x in inputs:
             rows = x.value.double().reshape(-1, x.value.shape[-1])
             for transposed in (False, True):

@@ -49,7 +49,8 @@ class Stream:
         self.start, self.end = (self.flow.root(seen) for seen in ends)
         if self.start.value.numel() != scene.ids.numel() * self.start.value.shape[-1]:
             raise self.refusal(f"its residual stream is no row per token: {list(self.start.value.shape)}")
-        self.within = self.flow.after(self.start, call.last)
+        self.last = max(call.last, (self.end.event or 0) + 1)
+        self.within = self.flow.after(self.start, self.last)
         self.states: set[Seen] = {self.start}
         self._visited: dict[Seen, bool] = {self.start: True}
         self._readings: dict[Seen, Reading] = {}
@@ -133,7 +134,7 @@ class Stream:
 
     def _dependent(self, leaves: list[Seen]) -> bool:
         last = leaves[-1]
-        return all(last in self.flow.after(leaf, self.call.last) for leaf in leaves[:-1])
+        return all(last in self.flow.after(leaf, self.last) for leaf in leaves[:-1])
 
     def _apart(self, seen: Seen) -> list[Seen]:
         terms = expand(self.flow, seen, lambda part: part in self.states)
