@@ -65,6 +65,7 @@ fix: install ## Format, mend what can be mended, rewrite generated docs
 golden: install ## Rewrite the golden trees from the templates
 	$(BIN)/python tests/golden/regenerate.py
 	$(BIN)/python tests/golden_deploy/regenerate.py
+	$(BIN)/python -m tests.golden_plugin.regenerate
 
 docs: install ## Rewrite docs/reference from the code
 	$(BIN)/python scripts/generate_docs.py

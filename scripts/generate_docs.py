@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autoadapter import errors
+from autoadapter.conformance.page import support_page as conformance_page
+from autoadapter.conformance.record import RESULTS, read_results
 from autoadapter.engine.kernels import KernelRow, KernelRun, kernels
 from autoadapter.engine.schemes import schemes
 from autoadapter.findings import explanations
@@ -140,6 +142,12 @@ def _topic(topic: str) -> str:
     return "\n".join([f"## {topic}\n", *parts])
 
 
+def support_page() -> str:
+    """What the last sweep proved, from its `conformance.json` beside the page."""
+    found = read_results(REFERENCE / RESULTS)
+    return f"{NOTE}{conformance_page(found.rows, found.route, found.versions)}"
+
+
 PAGES = {
     "cli.md": cli_page,
     "errors.md": errors_page,
@@ -147,6 +155,7 @@ PAGES = {
     "hardware.md": hardware_page,
     "schemes.md": schemes_page,
     "kernels.md": kernels_page,
+    "support.md": support_page,
 }
 
 

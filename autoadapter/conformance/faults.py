@@ -122,7 +122,7 @@ FAULTS: dict[str, Fault] = {
 
 
 def exchanged(spec: DecoderSpec, one: str, other: str) -> dict[str, str]:
-    """Checkpoint tensors that hold one parameter of a layer → those of another, for `edit`: loaded in each other's place."""
+    """Checkpoint tensors that hold one parameter of a layer → those of another, for `edit`."""
     return dict(zip(tensors_of(spec, one), tensors_of(spec, other), strict=True))
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -20,6 +21,7 @@ ROOMS = (
     "artifacts/decoder",
     "probe",
     "generate/plugin",
+    "engine/registry",
     "engine/workers",
     "verify/proof",
     "verify/workers",
@@ -142,6 +144,26 @@ def results_document(rows: Iterable[Row], route: str, versions: Mapping[str, str
         "totals": {"architectures": len(listed), **totals},
         "results": [row.model_dump(mode="json") for row in listed],
     }
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a `conformance.json` says."""
+
+    rows: list[Row]
+    route: str
+    versions: dict[str, str]
+
+
+def read_results(path: Path) -> Found:
+    """Read what `write_results` wrote.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is not such a document.
+    """
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return Found([Row.model_validate(row) for row in document["results"]], document["route"], document["engine"])
 
 
 def write_results(folder: Path, document: Mapping[str, object], page: str) -> None:

@@ -83,12 +83,14 @@ class _Sweep:
         self.versions = self.servers[0].versions
         self.journal = Journal(request.folder, sweep_key(request.route, self.versions))
         self.lock = threading.Lock()
+        self.stopped = threading.Event()
         self.began = time.monotonic()
 
     def run(self) -> SweepResult:
         try:
             return self._run()
         finally:
+            self.stopped.set()
             for servers in self.servers:
                 servers.close()
 
@@ -104,6 +106,8 @@ class _Sweep:
 
         def work(name: str) -> None:
             row = self._examine(name, native)
+            if self.stopped.is_set():  # the servers were taken away from it
+                return
             with self.lock:
                 rows[name] = row
                 self.journal.add(row)

@@ -33,8 +33,10 @@ class JobError:
     """`file:line` of the innermost frames, outermost first."""
 
     def __str__(self) -> str:
-        """Kind and first line of the message."""
+        """Kind and first line of the message; where it happened when there is no message."""
         first = next((line.strip() for line in self.message.splitlines() if line.strip()), "")
+        if not first and self.frames:
+            return f"{self.kind} at {self.frames[-1].rpartition('/')[2]}"
         return f"{self.kind}: {first}" if first else self.kind
 
 
@@ -65,6 +67,7 @@ class ForkServer:
         self.python, self.modules, self.log = python, modules, log
         self.env = dict(env or {})
         self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
 
     def call(self, function: str, arguments: Mapping[str, Any], *, log: Path, timeout: float = 300.0) -> JobEnd:
         """Run `package.module:name` with `arguments` as its one dict, in a fork.
@@ -72,13 +75,13 @@ class ForkServer:
         A crash, a hang and an exception are ends, not errors of this call.
 
         Raises:
-            WorkerError: the server does not start.
+            WorkerError: the server does not start, or was closed.
         """
         process = self._process or self._start()
         job = {"function": function, "arguments": dict(arguments), "log": str(log), "timeout": timeout}
         answer = self._ask(process, job, timeout + GRACE_SECONDS)
         if answer is None:
-            self.close()
+            self._end()
             cause = last_cause(log) or last_cause(self.log) or ""
             return JobEnd(None, JobError("Died", cause), timeout, log)
         error = answer.get("error")
@@ -86,19 +89,23 @@ class ForkServer:
         return JobEnd(answer.get("result"), failed, float(answer["seconds"]), log)
 
     def close(self) -> None:
-        """End the server and the job that runs. Safe to call twice."""
+        """End the server and the job that runs, for good. Safe to call twice, and while another thread waits."""
+        self._closed = True
+        self._end()
+
+    def _end(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        assert process.stdin is not None and process.stdout is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # the server ends its job and itself
         try:
             process.wait(5.0)
         except subprocess.TimeoutExpired:
             stop_group(process.pid, grace=0.0)
             process.wait()
+        process.stdout.close()
 
     def __enter__(self) -> Self:
         return self
@@ -109,6 +116,8 @@ class ForkServer:
         self.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
+        if self._closed:
+            raise WorkerError("The worker was ended.", log=self.log)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         process = subprocess.Popen(
             [str(self.python), str(SCRIPT), str(self.log), *self.modules],
@@ -121,7 +130,7 @@ class ForkServer:
         self._process = process
         answer = self._ask(process, None, WARM_SECONDS) or {}
         if not answer.get("ready"):
-            self.close()
+            self._end()
             error = answer.get("error") or {}
             cause = f"{error['kind']}: {error['message']}" if error else last_cause(self.log)
             raise WorkerError(f"{self.python} does not import what is needed.", cause=cause, log=self.log)
@@ -137,6 +146,6 @@ class ForkServer:
                 process.stdin.flush()
             ready, _, _ = select.select([process.stdout], [], [], patience)
             line = process.stdout.readline() if ready else b""
-        except OSError:
+        except (OSError, ValueError):  # a pipe that broke, or that another thread closed
             return None
-        return json.loads(line) if line else None
+        return json.loads(line) if line.endswith(b"\n") else None

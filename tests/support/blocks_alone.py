@@ -53,7 +53,7 @@ class Gated(nn.Module):
         self.swapped, self.act, self.limit = swapped, act, limit
 
     def forward(self, x: Tensor) -> Tensor:
-        """X [..., hidden] → [..., hidden]."""
+        """For x [..., hidden] → [..., hidden]."""
         first, second = self.a(x), self.b(x)
         gate, up = (second, first) if self.swapped else (first, second)
         if self.limit is not None:
@@ -70,7 +70,7 @@ class Fused(nn.Module):
         self.a, self.c, self.layout = nn.Linear(HIDDEN, 2 * INNER), nn.Linear(INNER, HIDDEN, bias=False), layout
 
     def forward(self, x: Tensor) -> Tensor:
-        """X [..., hidden] → [..., hidden]."""
+        """For x [..., hidden] → [..., hidden]."""
         both = self.a(x)
         first, second = (both[..., ::2], both[..., 1::2]) if self.layout == "interleaved" else both.chunk(2, dim=-1)
         gate, up = (second, first) if self.layout == "up|gate" else (first, second)
@@ -87,7 +87,7 @@ class Ungated(nn.Module):
         self.b, self.act = nn.Parameter(torch.empty(4 * HIDDEN)), act
 
     def forward(self, x: Tensor) -> Tensor:
-        """X [..., hidden] → [..., hidden]."""
+        """For x [..., hidden] → [..., hidden]."""
         flat = x.view(-1, HIDDEN)
         return (self.act(torch.addmm(self.b, flat, self.a)) @ self.c).view(x.shape)
 
@@ -103,11 +103,15 @@ class NamedExperts(nn.Module):
         if shared:
             self.s, self.g = Gated(), nn.Linear(HIDDEN, 1, bias=False)
 
+    def weigh(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights and numbers of the chosen experts, both [tokens, chosen]."""
+        weights, chosen = logits.softmax(-1).topk(CHOSEN, dim=-1)
+        return weights / weights.sum(-1, keepdim=True), chosen
+
     def forward(self, x: Tensor) -> Tensor:
-        """X [1, tokens, hidden] → the same shape."""
+        """For x [1, tokens, hidden] → the same shape."""
         flat = x.view(-1, HIDDEN)
-        weights, chosen = self.r(flat).softmax(-1).topk(CHOSEN, dim=-1)
-        weights = weights / weights.sum(-1, keepdim=True)
+        weights, chosen = self.weigh(self.r(flat))
         out = torch.zeros_like(flat)
         for index, expert in enumerate(self.e):
             place, token = torch.where((chosen == index).T)
@@ -133,7 +137,7 @@ class StackedExperts(nn.Module):
             self.s = Gated()
 
     def forward(self, x: Tensor) -> Tensor:
-        """X [1, tokens, hidden] → the same shape."""
+        """For x [1, tokens, hidden] → the same shape."""
         flat = x.view(-1, HIDDEN)
         scores = F.linear(flat, self.r).sigmoid()
         choice = scores + self.k if self.corrected else scores
@@ -152,6 +156,21 @@ class StackedExperts(nn.Module):
         return ((out + self.s(flat)) / 2 if hasattr(self, "s") else out).view(x.shape)
 
 
+class SparselyMixed(NamedExperts):
+    """PhiMoE's routing: one expert after the other, each weighed among those near the best of the rest."""
+
+    def weigh(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights and numbers of the chosen experts, both [tokens, chosen]."""
+        first, one = logits.max(-1, keepdim=True)
+        far = (first - logits) / logits.abs().clamp(min=first) > 2 * 0.01
+        weight = logits.masked_fill(far, float("-inf")).softmax(-1).gather(-1, one)
+        rest = logits.scatter(-1, one, float("-inf"))
+        second, two = rest.max(-1, keepdim=True)
+        far = (second - logits) / logits.abs().clamp(min=second) > 2 * 0.01
+        other = rest.masked_fill(far, float("-inf")).softmax(-1).gather(-1, two)
+        return torch.cat([weight, other], -1), torch.cat([one, two], -1)
+
+
 class Odd(nn.Module):
     """Token-wise, and of no known kind."""
 
@@ -161,5 +180,5 @@ class Odd(nn.Module):
         self.a, self.c = nn.Linear(HIDDEN, INNER), nn.Linear(INNER, HIDDEN)
 
     def forward(self, x: Tensor) -> Tensor:
-        """X [..., hidden] → [..., hidden]."""
+        """For x [..., hidden] → [..., hidden]."""
         return self.c(torch.sin(3 * self.a(x)))

@@ -42,7 +42,7 @@ class Router(Frozen):
     divided by their sum under `renormalize`, times `scaling`.
     """
 
-    score: Literal["softmax", "sigmoid", "softmax_topk", "sqrt_softplus"]
+    score: Literal["softmax", "sigmoid", "softmax_topk", "sqrt_softplus", "sparsemixer"]
     top_k: Value
     renormalize: bool = False
     scaling: Value | None = None
@@ -54,6 +54,9 @@ class Router(Frozen):
     input_norm: Norm | None = None
     softcap: Value | None = None
     """On the router's logits."""
+    jitter: Value | None = None
+    """Of `sparsemixer` (PhiMoE): one expert after the other, the best of those left is chosen; its weight is its share
+    in the softmax over those left whose logit l has (best - l) / max(|l|, best) ≤ 2 · jitter."""
 
 
 class SharedExperts(Frozen):

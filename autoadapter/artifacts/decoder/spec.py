@@ -86,6 +86,8 @@ class WeightSource(Frozen):
     """The checkpoint has [inputs, outputs]."""
     experts: Literal["none", "named", "leading", "rows"] = "none"
     """`named`: one tensor an expert (`{expert}`); `leading`: [experts, …]; `rows`: [experts × rows, …]."""
+    squeezed: bool = False
+    """The checkpoint has a leading axis of one element that the parameter lacks (ERNIE's correction [1, experts])."""
     optional: bool = False
     """A checkpoint may lack it (tied head)."""
 

@@ -24,7 +24,8 @@ class ConfigurationModule:
 
     class_name: str
     model_type: str
-    fields: tuple[tuple[str, Any], ...]
+    fields: tuple[tuple[str, str, Any], ...]
+    """Names, types and defaults."""
     usual_names: tuple[tuple[str, str], ...]
     """What vLLM and transformers call a field → what this config calls it."""
 
@@ -40,7 +41,19 @@ class ConfigurationModule:
         if odd:
             raise UnsupportedModelError(f"The config's {odd[0]!r} cannot be a field of a Python class.")
         usual = tuple((name, key) for name, key in _usual_names(spec) if name != key and name not in fields)
-        return cls(names.config_class or "", spec.model_type, tuple(fields.items()), usual)
+        return cls(
+            class_name=names.config_class or "",
+            model_type=spec.model_type,
+            fields=tuple((name, *_default(value)) for name, value in fields.items()),
+            usual_names=usual,
+        )
+
+
+def _default(value: Any) -> tuple[str, Any]:
+    """Type and default. Lists and dicts have none: a checkpoint states its own."""
+    if isinstance(value, dict | list):
+        return ("dict[str, Any] | None" if isinstance(value, dict) else "list[Any] | None"), None
+    return "Any" if value is None else type(value).__name__, value
 
 
 def _fields(spec: DecoderSpec, config: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -14,6 +14,8 @@ from autoadapter.rendering.literals import py_literal
 LINE = 116
 """Characters of a line inside a function."""
 VERSION = "0.1.0"
+ATTENTION = {"attention", "latent_attention"}
+STATES = {"mamba2", "short_conv", "gated_delta_net"}
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,22 @@ class Registration:
     package: str
     model_class: str
     config_class: str | None
+    only_states: bool
+    """No layer has keys and values: vLLM takes a model of a new name for one that has."""
 
     @classmethod
     def of(cls, spec: DecoderSpec, names: Names) -> Self:
         """The view of a spec."""
-        return cls(spec.architecture, spec.model_type, names.package, names.model_class, names.config_class)
+        mixers = {branch.mixer.mixer for kind in spec.kinds for branch in kind.branches}
+        only_states = not mixers & ATTENTION and bool(mixers & STATES)
+        return cls(
+            architecture=spec.architecture,
+            model_type=spec.model_type,
+            package=names.package,
+            model_class=names.model_class,
+            config_class=names.config_class,
+            only_states=only_states,
+        )
 
     @property
     def statement(self) -> tuple[str, ...]:

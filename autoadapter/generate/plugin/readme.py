@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from autoadapter.artifacts.decoder import DecoderSpec, Evidence
-from autoadapter.generate.plugin.api import next_minor
+from autoadapter.artifacts.decoder import DecoderSpec, Evidence, Value
+from autoadapter.generate.plugin.expressions import expression
 from autoadapter.generate.plugin.package import Names
 
 
@@ -43,7 +43,6 @@ class PluginReadme:
     distribution: str
     package: str
     vllm_since: str
-    vllm_until: str
     reference: tuple[tuple[str, str], ...]
     replay_error: str
     axes: tuple[AxisRow, ...]
@@ -61,7 +60,6 @@ class PluginReadme:
             distribution=names.distribution,
             package=names.package,
             vllm_since=".".join(vllm_version.split(".")[:2]),
-            vllm_until=next_minor(vllm_version),
             reference=tuple(sorted(spec.reference.items())),
             replay_error=f"{spec.replay_error:.1e}",
             axes=tuple(AxisRow.of(evidence, spec) for evidence in spec.evidence),
@@ -80,7 +78,7 @@ def _limits(spec: DecoderSpec) -> Iterator[str]:
             "vLLM keeps a list of model types for which it uses latent attention (MLA); for others, and under "
             "`VLLM_MLA_DISABLE=1`, keys and values are expanded, which costs more cache."
         )
-    yield "One sequence is one prompt of text: images and sound are not read."
+    yield "Prompts are text: images and sound are not read."
 
 
 def _words(path: str, spec: DecoderSpec) -> str:
@@ -95,6 +93,9 @@ def _words(path: str, spec: DecoderSpec) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict) and "number" in value:
+        number = Value.model_validate(value)
+        return f"{number.number:g}" + (f" ({expression(number)})" if number.key else "")
     if isinstance(value, dict):
         return ", ".join(f"{name} {_shown(item)}" for name, item in value.items() if item not in (None, False, {}))
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -48,7 +48,11 @@ def open_plugin(source: Path, scratch: Path) -> Plugin:
 
 
 def borrowed_imports(folder: Path) -> list[str]:
-    """Modules of others' model code that a package imports, anywhere in its files, as `file:line module`."""
+    """Modules of others' model code that a package imports, anywhere in its files, as `file:line module`.
+
+    Raises:
+        SyntaxError: a file is not Python.
+    """
     found = [
         f"{path.relative_to(folder)}:{line} {name}"
         for path in sorted(folder.rglob("*.py"))
@@ -59,7 +63,7 @@ def borrowed_imports(folder: Path) -> list[str]:
 
 
 def _imports(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), path.name)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:

@@ -78,9 +78,9 @@ class _Attempt:
         """Engine, checks of who answered, reference."""
         if self.claim.plugin is not None:
             self.plugin = open_plugin(self.claim.plugin, self.scratch / "plugin")
-            borrowed = [] if self.claim.carries_over else borrowed_imports(self.plugin.folder / self.plugin.package)
-            if borrowed:
-                return self.ended(ProofStatus.FAILED, f"the plugin uses others' model code: {borrowed[0]}")
+            fault = self.fault_in_source(self.plugin)
+            if fault:
+                return self.ended(ProofStatus.FAILED, fault)
         self.progress(f"{self.claim.clone.name}: asking vLLM")
         request = self.request()
         told = self.servers.engine("ask", request, log=f"{self.name}.engine.log")
@@ -98,6 +98,16 @@ class _Attempt:
         if compared.result is None:
             return self.ended(ProofStatus.FAILED, f"the reference failed: {compared.error}", log=compared.log)
         return self.judge(told, compared.result)
+
+    def fault_in_source(self, plugin: Plugin) -> str | None:
+        """What disqualifies the plugin before it runs, if anything."""
+        try:
+            borrowed = borrowed_imports(plugin.folder / plugin.package)
+        except SyntaxError as error:
+            return f"the plugin does not parse: {Path(error.filename or '').name}:{error.lineno} {error.msg}"
+        if borrowed and not self.claim.carries_over:
+            return f"the plugin uses others' model code: {borrowed[0]}"
+        return None
 
     def request(self) -> dict[str, Any]:
         """What both sides are asked."""

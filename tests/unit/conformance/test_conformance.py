@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 from autoadapter.conformance.page import support_page
-from autoadapter.conformance.record import Attempt, Journal, Route, Row, Status, results_document, sweep_key
+from autoadapter.conformance.record import (
+    Attempt,
+    Journal,
+    Route,
+    Row,
+    Status,
+    read_results,
+    results_document,
+    sweep_key,
+    write_results,
+)
 from autoadapter.conformance.sweep import chosen
 from autoadapter.errors import UserError
 
@@ -72,6 +82,14 @@ def test_the_document_is_sorted_and_totalled() -> None:
     assert {"architecture", "route", "status", "max_abs_logprob_diff", "reason", "opaque"} <= set(
         document["results"][0]
     )
+
+
+def test_results_are_read_back_as_written(tmp_path: Path) -> None:
+    rows = [row("A", PROVEN), row("B", ABSENT, WRONG)]
+    write_results(tmp_path, results_document(rows, "auto", VERSIONS), "page\n")
+    found = read_results(tmp_path / "conformance.json")
+    assert (found.rows, found.route, found.versions) == (rows, "auto", VERSIONS)
+    assert (tmp_path / "support.md").read_text() == "page\n"
 
 
 def test_unknown_architectures_are_an_error_with_the_nearest() -> None:

@@ -6,11 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from autoadapter.engine.forks import ForkServer
+from autoadapter.engine.forks import ForkServer, JobError
 from autoadapter.errors import WorkerError
 
 JOBS = """
@@ -68,7 +69,21 @@ def test_an_exception_a_crash_and_a_hang_are_told_and_the_next_job_runs(server: 
     assert failed.error.frames[-1].startswith(str(tmp_path / "forked_jobs.py"))
     assert crashed.error is not None and str(crashed.error) == f"Died: the process ended with code -{signal.SIGABRT:d}"
     assert hung.error is not None and hung.error.kind == "Timeout"
+    assert str(JobError("AssertionError", "", ("/a/b/model.py:7",))) == "AssertionError at model.py:7"
     assert server.call("forked_jobs:double", {"number": 1}, log=log).result is not None
+
+
+def test_closing_ends_a_job_that_another_thread_waits_for(server: ForkServer, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(server.call, "forked_jobs:tell", {"file": str(file)}, log=tmp_path / "job.log")
+        _wait_until(lambda: file.is_file() and file.read_text() != "")
+        server.close()
+        end = waiting.result(20)
+    assert end.error is not None and end.error.kind == "Died"
+    _wait_until(lambda: not _is_running(int(file.read_text())))
+    with pytest.raises(WorkerError, match="ended"):
+        server.call("forked_jobs:double", {"number": 1}, log=tmp_path / "job.log")
 
 
 def test_a_module_that_does_not_import_is_an_error_with_its_cause(tmp_path: Path) -> None:

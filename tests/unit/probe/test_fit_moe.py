@@ -72,3 +72,12 @@ def test_mean_of_routed_and_shared_experts() -> None:
     assert moe.output_scale is not None
     assert moe.output_scale.number == 0.5
     assert moe.router.scaling is None
+
+
+def test_one_expert_after_the_other() -> None:
+    result = fit_feed_forward(*blocks.seen_alone(blocks.SparselyMixed(), router_jitter_noise=0.01))
+    assert isinstance(result.value, Moe), result.value
+    router = result.value.router
+    assert router.score == "sparsemixer"
+    assert router.jitter is not None
+    assert (router.jitter.number, router.jitter.key) == (0.01, "router_jitter_noise")

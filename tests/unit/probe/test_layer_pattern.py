@@ -26,6 +26,8 @@ CASES: list[tuple[dict[str, Any], tuple[int, ...], tuple[LayerRule, ...]]] = [
         (0, 1, 2, 1),
         (LayerRule(rule="list", key="layer_types"), LayerRule(rule="first", key="first_k_dense_replace")),
     ),
+    ({"types": ["a", "b", "c"], "version": "1.2"}, (0, 1, 2), (LayerRule(rule="list", key="types"),)),
+    ({"sizes": [3, 5, 7], "version": "abc"}, (0, 1, 2), ()),
     ({"hidden_size": 64}, (0, 1, 0, 1), (LayerRule(rule="every", number=2, offset=0),)),
     ({"hidden_size": 64}, (0, 1, 1, 0, 1), ()),
 ]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from scrambled import IDS, Settings
+from nameless import IDS, Settings
 from torch import Tensor, nn
 
 from autoadapter.artifacts.decoder import Norm

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from scrambled import IDS, TOKENS, WIDTH, Blob, Pile, pile
+from nameless import IDS, TOKENS, WIDTH, Blob, Pile, pile
 from torch import Tensor, nn
 
 from autoadapter.artifacts.decoder import Positions

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from scrambled import IDS, Blob, pile
+from nameless import IDS, Blob, pile
 from torch import Tensor
 
 from autoadapter.probe.workers.fit.fitted import UnexplainedError

@@ -114,8 +114,9 @@ class _Scripted(Servers):
     def engine(self, function: str, arguments: dict[str, Any], *, log: str, timeout: float = 180.0) -> JobEnd:
         self.asked.append(arguments)
         answer = self.script[function]
-        failed = isinstance(answer, JobError)
-        return JobEnd(None if failed else answer, answer if failed else None, 0.1, Path(log))
+        if isinstance(answer, JobError):
+            return JobEnd(None, answer, 0.1, Path(log))
+        return JobEnd(answer, None, 0.1, Path(log))
 
     reference = engine
 

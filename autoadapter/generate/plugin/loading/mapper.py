@@ -16,6 +16,11 @@ class Mapper:
     stacked: Mapping[str, tuple[str, Shard]] = field(default_factory=dict)
     prefix: Mapping[str, str | None] = field(default_factory=dict)
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether any name changes."""
+        return bool(self.regex or self.substr or self.stacked or self.prefix)
+
     def map(self, name: str) -> tuple[str, Shard] | None:
         """The parameter and the part of it that a checkpoint's tensor goes to; None where it is dropped."""
         for pattern, template in self.regex.items():

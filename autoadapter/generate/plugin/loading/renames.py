@@ -32,7 +32,7 @@ def _unmapped(mapper: Mapper, pairs: Iterable[Pair], ignored: Iterable[str]) -> 
 
 
 def _mapper(pairs: Sequence[Pair], ignored: Sequence[str], is_short: bool) -> Mapper:
-    rules = _Rules([tail for tail in (_cut(pair.old)[1] for pair in pairs) if tail], is_short)
+    rules = _Rules([pair.old for pair in pairs], is_short)
     for name in ignored:
         head, tail = _cut(name)
         if tail is None:
@@ -41,9 +41,24 @@ def _mapper(pairs: Sequence[Pair], ignored: Sequence[str], is_short: bool) -> Ma
             rules.substr[tail.replace(EXPERT, "")] = None
     for pair in pairs:
         rules.add(pair)
-    in_order: dict[str, str | None] = dict(sorted(rules.substr.items(), key=lambda rule: -len(rule[0])))
-    renaming = Mapper(rules.regex, in_order, {}, rules.prefix)
-    return Mapper(rules.regex, in_order, _stacked(pairs, renaming, is_short), rules.prefix)
+    substr, prefix = _longest_first(rules.substr), _needed(_longest_first(rules.prefix))
+    renaming = Mapper(rules.regex, substr, {}, prefix)
+    return Mapper(rules.regex, substr, _stacked(pairs, renaming, is_short), prefix)
+
+
+def _longest_first(rules: Mapping[str, str | None]) -> dict[str, str | None]:
+    return dict(sorted(rules.items(), key=lambda rule: -len(rule[0])))
+
+
+def _needed(prefixes: dict[str, str | None]) -> dict[str, str | None]:
+    """Without rules that a shorter one makes needless: `a.` → `b.` says `a.x.` → `b.x.`, too."""
+
+    def is_said(old: str, new: str | None) -> bool:
+        shorter = (rule for rule in prefixes.items() if rule[0] != old and old.startswith(rule[0]))
+        first = next(shorter, None)
+        return first is not None and new is not None and first[1] is not None and new == first[1] + old[len(first[0]) :]
+
+    return {old: new for old, new in prefixes.items() if not is_said(old, new)}
 
 
 def _cut(name: str) -> tuple[str, str | None]:
@@ -55,9 +70,10 @@ def _cut(name: str) -> tuple[str, str | None]:
 class _Rules:
     """Rules as they are collected from pairs."""
 
-    def __init__(self, tails: Sequence[str], is_short: bool) -> None:
-        """Rules for names that go on, after the layer's number, as `tails` do."""
-        self._tails = tails
+    def __init__(self, names: Sequence[str], is_short: bool) -> None:
+        """Rules for a checkpoint with such names."""
+        self._heads = [name for name in names if _cut(name)[1] is None]
+        self._tails = [tail for tail in (_cut(name)[1] for name in names) if tail]
         self._is_short = is_short
         self.regex: dict[str, str] = {}
         self.substr: dict[str, str | None] = {}
@@ -86,7 +102,8 @@ class _Rules:
 
     def _is_elsewhere(self, old: str) -> bool:
         """Whether names have the text at other places than directly after the layer's number."""
-        return any(old in tail[1:] for tail in self._tails) and any(tail.startswith(old) for tail in self._tails)
+        others = (*self._heads, *(tail[1:] for tail in self._tails))
+        return any(old in other for other in others) and any(tail.startswith(old) for tail in self._tails)
 
 
 def _without_common_end(old: str, new: str) -> tuple[str, str]:

@@ -47,8 +47,9 @@ class Cut:
 
 def needs_cut(source: WeightSource, places: Sequence[Place]) -> bool:
     """Whether no rename alone loads the source."""
-    several = len(places) > 1 and not is_whole(places)
-    return source.transposed or source.groups.number != 1 or several or source.experts in ("leading", "rows")
+    if source.transposed or source.squeezed or source.experts in ("leading", "rows"):
+        return True
+    return source.groups.number != 1 or (len(places) > 1 and not is_whole(places))
 
 
 def cut(spec: DecoderSpec, source: WeightSource, places: Sequence[Place]) -> Cut:
@@ -60,6 +61,8 @@ def cut(spec: DecoderSpec, source: WeightSource, places: Sequence[Place]) -> Cut
     if source.experts in ("leading", "rows"):
         return _experts(spec, source, places)
     turned = ("weight = weight.t()",) if source.transposed else ()
+    if source.squeezed:
+        turned = ("weight = weight.squeeze(0)",)
     if len(places) == 1:
         return Cut(Reshape((_ending(source),), turned, yields=False), (Pair(source.checkpoint, places[0]),))
     return _joined(spec, source, places, turned)

@@ -9,8 +9,11 @@ from autoadapter.generate.plugin.loading.pairs import EXPERT, Pair, is_whole, pl
 from autoadapter.generate.plugin.loading.renames import find_mapper
 from autoadapter.generate.plugin.loading.reshapes import Reshape, cut, merged, needs_cut
 from autoadapter.generate.plugin.names import Place, mixer_name
+from autoadapter.rendering.literals import py_literal
 
 UTILS = "vllm.model_executor.models.utils"
+INDENT = 8
+LINE = 120
 PROJECTIONS = ("gate_proj", "down_proj", "up_proj")
 
 
@@ -59,6 +62,22 @@ class LoadingView:
             uses_config=any("config." in line for reshape in joined for line in reshape.lines),
             absent=absent_parts(spec),
         )
+
+    @property
+    def statement(self) -> tuple[str, ...]:
+        """What loads, over several lines where it is long."""
+        weights = "self.reshaped(weights)" if self.reshapes else "weights"
+        if not self.absent:
+            return (f"return load_all(self, {weights})",)
+        parts = [f"({py_literal(end)}, {py_literal(part)})" for end, part in self.absent]
+        line = f"return load_all(self, {weights}, absent={{{', '.join(parts)}}})"
+        if INDENT + len(line) <= LINE:
+            return (line,)
+        inner = f"self, {weights}, absent={{{', '.join(parts)}}}"
+        if INDENT + 4 + len(inner) <= LINE:
+            return ("return load_all(", f"    {inner}", ")")
+        rows = (f"        {part}," for part in parts)
+        return ("return load_all(", "    self,", f"    {weights},", "    absent={", *rows, "    },", ")")
 
     @property
     def has_yields(self) -> bool:

@@ -116,6 +116,13 @@ class AttentionView:
         return "self.v_size" if self.v_head_dim else self.kv_size
 
     @property
+    def uses_q_size(self) -> bool:
+        """Whether anything asks for the width of a rank's queries: the split of unequal parts, a norm over it."""
+        norms = [norm.made for norm in (self.q_norm, self.k_norm, self.v_norm) if norm]
+        in_norm = any("self.q_size" in made for made in (*norms, self.sub_norm or ""))
+        return in_norm or self.num_kv_heads is not None or self.v_head_dim is not None
+
+    @property
     def needs_kv_shard(self) -> bool:
         """Whether weights of key norms lie over the ranks."""
         norm = self.k_norm
@@ -231,7 +238,7 @@ class _Builder:
 
     def extras(self) -> dict[str, str | None]:
         """Numbers that only some models have."""
-        windows = {kind: mixer.window and mixer.window.size for kind, mixer in self.mixers.items()}
+        windows = {kind: mixer.window.size if mixer.window else None for kind, mixer in self.mixers.items()}
         window = self.choices.pick_value(windows) if any(windows.values()) else None
         chunked = self.first.window is not None and self.first.window.kind == "chunked"
         return {

@@ -50,12 +50,20 @@ class Choices:
         """The name of a variable that is true in layers of `kinds`, where only those of `among` occur."""
         wanted = set(kinds)
         rest = set(among) - wanted
-        kinds_name = "is_" + "_or_".join(_word(self._spec.kinds[kind].name) for kind in sorted(wanted))
+        kinds_name = f"is_{self._own_words(wanted, rest)}"
         label, condition = self._by_rule(wanted, rest) or (None, self._by_kind_name(wanted))
         short = f"is_{_word(label)}" if label else kinds_name
         name = short if self._conditions.get(short, condition) == condition else kinds_name
         self._conditions[name] = condition
         return name
+
+    def _own_words(self, wanted: set[int], rest: set[int]) -> str:
+        """What the names of some kinds share and those of the others lack: `dense`; else all their names."""
+        names = [_word(self._spec.kinds[kind].name) for kind in sorted(wanted)]
+        others = {word for kind in rest for word in _word(self._spec.kinds[kind].name).split("_")}
+        shared = [word for word in names[0].split("_") if all(word in name.split("_") for name in names)]
+        own = [word for word in shared if word not in others]
+        return "_".join(own) or "_or_".join(names)
 
     def _by_rule(self, wanted: set[int], rest: set[int]) -> tuple[str | None, str] | None:
         """The label, where a word of the config tells the kinds apart, and the condition."""

@@ -60,10 +60,12 @@ class EmbeddingView:
         embedding = spec.embedding
         found = {(f"{LAYERS}.vocab_parallel_embedding", "VocabParallelEmbedding")}
         hidden = expression(spec.hidden_size)
-        norm, helpers = None, ()
+        norm: str | None = None
+        helpers: tuple[NormClass, ...] = ()
         if embedding.norm:
             use = norm_use(embedding.norm, groups=_groups(spec))
-            norm, helpers = use.made(hidden, expression(embedding.norm.eps)), (use.helper,) if use.helper else ()
+            norm = use.made(hidden, expression(embedding.norm.eps))
+            helpers = (use.helper,) if use.helper else ()
             found |= use.imports
         if embedding.width:
             found.add((f"{LAYERS}.linear", "ReplicatedLinear"))

@@ -35,13 +35,15 @@ class HeadView:
             (f"{LAYERS}.logits_processor", "LogitsProcessor"),
         }
         hidden = expression(spec.hidden_size)
-        norm, helpers = None, ()
+        norm: str | None = None
+        helpers: tuple[NormClass, ...] = ()
         if transform:
             found.add((f"{LAYERS}.activation", "get_act_fn"))
             if transform.norm:
                 groups = expression(transform.norm.groups) if transform.norm.groups else None
                 use = norm_use(transform.norm, groups=groups)
-                norm, helpers = use.made(hidden, expression(transform.norm.eps)), (use.helper,) if use.helper else ()
+                norm = use.made(hidden, expression(transform.norm.eps))
+                helpers = (use.helper,) if use.helper else ()
                 found |= use.imports
         if transform or head.projected:
             found.add((f"{LAYERS}.linear", "ReplicatedLinear"))
@@ -63,7 +65,7 @@ class HeadView:
 
 
 def _options(head: Head) -> str:
-    """vLLM scales after the cap, the spec before it: cap·tanh(s·x/cap) is s·(cap/s)·tanh(x/(cap/s))."""
+    """VLLM scales after the cap, the spec before it: cap·tanh(s·x/cap) is s·(cap/s)·tanh(x/(cap/s))."""
     scale, softcap = head.scale, head.softcap
     if scale and softcap:
         return f", scale={expression(scale)}, soft_cap={_factor(softcap)} / {_factor(scale)}"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoadapter.artifacts.decoder import DecoderSpec, LatentAttention, Norm, Rope
+from autoadapter.artifacts.decoder import DecoderSpec, LatentAttention, Norm, Rope, Value
 from autoadapter.errors import UnsupportedModelError
 from autoadapter.generate.plugin.expressions import expression
 from autoadapter.generate.plugin.views.attention import LAYERS, GateView
@@ -74,8 +74,8 @@ class LatentView:
             a_bias=first.q_a_bias or first.kv_a_bias,
             partly_biased=first.q_lora_rank is not None and first.q_a_bias != first.kv_a_bias,
             o_bias=first.o_bias,
-            q_scale=expression(first.q_scale) if first.q_scale else None,
-            kv_scale=expression(first.kv_scale) if first.kv_scale else None,
+            q_scale=_multiplier(first.q_scale, spec),
+            kv_scale=_multiplier(first.kv_scale, spec),
             rope=rope,
             scale=scale,
             needs_mscale=needs_mscale,
@@ -96,9 +96,7 @@ class LatentView:
             return "None"
         if not self.needs_mscale:
             return self.rope.parameters
-        inner = self.rope.parameters.removeprefix("{").removesuffix("}")
-        spread = inner if inner != self.rope.parameters else f"**{self.rope.parameters}"
-        return f'{{{spread}, "rope_type": "deepseek_yarn"}}'
+        return '{**rope_parameters, "rope_type": "deepseek_yarn"}'
 
 
 def absorbs(mixer: LatentAttention) -> bool:
@@ -126,12 +124,24 @@ def _sizes(mixer: LatentAttention, spec: DecoderSpec) -> dict[str, str]:
     return found | {"hidden_size": expression(spec.hidden_size)}
 
 
+def _multiplier(value: Value | None, spec: DecoderSpec) -> str | None:
+    """A multiplier; √(hidden size / rank) of the latent, where its factor is the root of the hidden size."""
+    if value is None:
+        return None
+    hidden = spec.hidden_size
+    of_widths = value.form == "inverse_square_root" and math.isclose(value.factor**2, hidden.number, rel_tol=RELATIVE)
+    if value.key and of_widths:
+        rank = value.model_copy(update={"form": "identity", "factor": 1.0})
+        return f"({expression(hidden)} / {expression(rank)}) ** 0.5"
+    return expression(value)
+
+
 def _scale(mixer: LatentAttention, spec: DecoderSpec) -> tuple[str, bool]:
     """The expression of the scale, and whether YaRN's multiplier is in it.
 
-    A number that no key states is 1/√(width of queries), times YaRN's multiplier squared where the config has one.
+    It is 1/√(width of queries), times YaRN's multiplier squared where the config has one, unless another key states it.
     """
-    if mixer.scale.key is not None:
+    if mixer.scale.key not in (None, "qk_head_dim"):
         return expression(mixer.scale), False
     plain = (mixer.qk_nope_head_dim.number + mixer.qk_rope_head_dim.number) ** -0.5
     if math.isclose(mixer.scale.number, plain, rel_tol=RELATIVE):

@@ -49,7 +49,7 @@ class LayerView:
         fused = is_fused(spec)
         modules = [line for index in range(len(first.branches)) for line in build.mixer(index, mixers)]
         modules += [line for index in range(len(first.branches)) for line in build.norms(index)]
-        modules += [line for index in range(len(first.branches)) for line in build.scales(index)]
+        modules += dict.fromkeys(line for index in range(len(first.branches)) for line in build.scales(index))
         indexed = {("vllm.model_executor.models.utils", "extract_layer_index")} if build.choices.lines else set()
         text = "\n".join((*modules, *build.choices.lines))
         return cls(

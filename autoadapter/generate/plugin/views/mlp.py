@@ -41,6 +41,8 @@ class MlpView:
     gate_scale: str | None
     down_scale: str | None
     gate_limit: str | None
+    is_sized: bool
+    """Its constructor takes the size, for shared experts of the same shape."""
     shared: bool
     """Beside routed experts, which add up its parts with theirs."""
     helpers: tuple[NormClass, ...]
@@ -51,7 +53,13 @@ class MlpView:
 
     @classmethod
     def of(
-        cls, mixers: Mapping[int, Mlp], spec: DecoderSpec, class_name: str, *, shared: bool = False
+        cls,
+        mixers: Mapping[int, Mlp],
+        spec: DecoderSpec,
+        class_name: str,
+        *,
+        shared: bool = False,
+        is_sized: bool = False,
     ) -> "MlpView":
         """The class for the MLPs of some kinds, which have one shape.
 
@@ -60,6 +68,7 @@ class MlpView:
             spec: the decoder.
             class_name: what it is called.
             shared: they are shared experts.
+            is_sized: shared experts use the class, too, with a size of their own.
         """
         first = next(iter(mixers.values()))
         choices = Choices(spec)
@@ -83,6 +92,7 @@ class MlpView:
             down_bias=first.down_bias,
             inner_norm=norm[0],
             shared=shared,
+            is_sized=is_sized,
             helpers=norm[1],
             imports=_imports(first, fused, bool(choices.lines)),
             choices=choices.lines,

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from autoadapter.artifacts.decoder import DecoderSpec, LayerRule
+from autoadapter.generate.plugin.expressions import expression
 from autoadapter.generate.plugin.loading import LoadingView
 from autoadapter.generate.plugin.views.alibi import AlibiView
 from autoadapter.generate.plugin.views.choices import label_expression
@@ -18,7 +19,6 @@ from autoadapter.generate.plugin.views.mixers import Mixers
 from autoadapter.generate.plugin.views.moe import MoeView
 from autoadapter.generate.plugin.views.norms import NormClass, norm_use
 from autoadapter.generate.plugin.views.recurrent import RecurrentView, StateView
-from autoadapter.generate.plugin.expressions import expression
 
 HEADS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "DecoderForCausalLM", "LMHead", "Model")
 MODELS = "vllm.model_executor.models"
@@ -166,9 +166,14 @@ class ModelModule:
         return next((mixer.state for mixer in self.mixers if isinstance(mixer, RecurrentView)), None)
 
     @property
+    def attends(self) -> bool:
+        """Whether any layer has keys and values."""
+        return any(mixer.kind in ("attention", "latent_attention") for mixer in self.mixers)
+
+    @property
     def class_lines(self) -> tuple[str, ...]:
         """The head of the class with the head, with what vLLM may ask of it beside its answers."""
-        state = ["HasInnerState", "IsHybrid"] if self.state else []
+        state = ["HasInnerState", "IsHybrid" if self.attends else "IsAttentionFree"] if self.state else []
         experts = ["MixtureOfExperts"] if self.experts else []
         bases = ", ".join(["nn.Module", *state, "SupportsLoRA", "SupportsPP", "SupportsQuant", *experts])
         line = f"class {self.prefix}ForCausalLM({bases}):"
@@ -191,6 +196,10 @@ class ModelModule:
         parts: Iterable[Any] = (*self.mixers, *self.layers, *self.norm_helpers)
         for part in parts:
             found |= part.imports
+        if self.layer_classes:
+            found.add((f"{MODELS}.utils", "extract_layer_index"))
+        if self.state:
+            found.add((f"{MODELS}.interfaces", "IsHybrid" if self.attends else "IsAttentionFree"))
         if self.experts:
             found.add((f"{MODELS}.interfaces", "MixtureOfExperts"))
         return import_lines(found | self._norm_imports())

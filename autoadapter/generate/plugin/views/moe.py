@@ -1,6 +1,5 @@
 """Mixtures of experts in rendered code."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -26,13 +25,27 @@ OAI_LIMIT = 7.0
 
 
 @dataclass(frozen=True)
+class SharedView:
+    """The experts that every token uses."""
+
+    class_name: str
+    base: str
+    """The class of their MLP; another than `class_name` where a gate weighs them."""
+    intermediate_size: str | None
+    """Passed to the class of the dense MLPs; None where they have one of their own."""
+
+    @property
+    def gated(self) -> bool:
+        """Whether a gate weighs them."""
+        return self.class_name != self.base
+
+
+@dataclass(frozen=True)
 class MoeView:
     """One class of routed experts, of the kinds of layers that it serves."""
 
     class_name: str
-    shared_class: str | None
-    shared_gated: bool
-    """They are weighed by a gate of their own: a class around their MLP."""
+    shared: SharedView | None
     hidden_size: str
     num_experts: str
     top_k: str
@@ -60,14 +73,14 @@ class MoeView:
         return self.router_norm is None and self.router_softcap is None
 
     @classmethod
-    def of(cls, moe: Moe, spec: DecoderSpec, class_name: str, *, shared_class: str | None, vllm_version: str) -> Self:
+    def of(cls, moe: Moe, spec: DecoderSpec, class_name: str, *, shared: SharedView | None, vllm_version: str) -> Self:
         """The class for experts.
 
         Args:
             moe: what they compute.
             spec: the decoder.
             class_name: what it is called.
-            shared_class: the class of the shared experts.
+            shared: the experts beside them that every token uses.
             vllm_version: the release that is rendered for.
 
         Raises:
@@ -80,8 +93,7 @@ class MoeView:
         hidden = expression(spec.hidden_size)
         return cls(
             class_name=class_name,
-            shared_class=shared_class,
-            shared_gated=moe.shared is not None and moe.shared.gated,
+            shared=shared,
             hidden_size=hidden,
             num_experts=expression(moe.num_experts),
             top_k=expression(router.top_k),
@@ -100,21 +112,31 @@ class MoeView:
 
 
 def moe_views(
-    mixers: Mapping[int, Moe], spec: DecoderSpec, class_name: str, vllm_version: str
+    moe: Moe, spec: DecoderSpec, class_name: str, vllm_version: str, mlp_class: str | None
 ) -> list[MlpView | MoeView]:
-    """The class of routed experts of some kinds, after that of the shared ones.
+    """The class of routed experts, after that of the shared ones where they need their own.
+
+    Args:
+        moe: what they compute.
+        spec: the decoder.
+        class_name: what the class is called.
+        vllm_version: the release that is rendered for.
+        mlp_class: the class of dense MLPs of the shared experts' shape.
 
     Raises:
         UnsupportedModelError: vLLM's kernels do not compute such experts.
     """
-    moe = next(iter(mixers.values()))
     views: list[MlpView | MoeView] = []
-    shared_class = None
+    shared = None
     if moe.shared:
-        shared_class = class_name.removesuffix("MoE") + "SharedExperts"
-        shared = {kind: mixer.shared.mlp for kind, mixer in mixers.items() if mixer.shared}
-        views.append(MlpView.of(shared, spec, shared_class + ("MLP" if moe.shared.gated else ""), shared=True))
-    views.append(MoeView.of(moe, spec, class_name, shared_class=shared_class, vllm_version=vllm_version))
+        own = class_name.removesuffix("MoE") + "SharedExperts"
+        base = mlp_class or (f"{own}MLP" if moe.shared.gated else own)
+        size = expression(moe.shared.mlp.intermediate_size) if mlp_class else None
+        shared = SharedView(own if moe.shared.gated else base, base, size)
+        if mlp_class is None:
+            kinds = dict.fromkeys((0,), moe.shared.mlp)
+            views.append(MlpView.of(kinds, spec, base, shared=True))
+    views.append(MoeView.of(moe, spec, class_name, shared=shared, vllm_version=vllm_version))
     return views
 
 

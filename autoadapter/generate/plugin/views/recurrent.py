@@ -138,9 +138,8 @@ def short_conv_view(mixers: Mapping[int, ShortConv], spec: DecoderSpec, class_na
 
 
 def _state_imports() -> frozenset[tuple[str, str]]:
-    interfaces = "vllm.model_executor.models.interfaces"
     names = {(UTILS, name) for name in (*CALCULATORS, "MambaStateCopyFunc")}
-    return frozenset(names | {("torch", ""), (interfaces, "HasInnerState"), (interfaces, "IsHybrid")})
+    return frozenset(names | {("torch", ""), ("vllm.model_executor.models.interfaces", "HasInnerState")})
 
 
 def _only(mixers: Mapping[int, Any]) -> Any:

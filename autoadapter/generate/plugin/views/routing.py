@@ -9,6 +9,7 @@ SCORES = {
     "softmax": "gating_output.float().softmax(dim=-1)",
     "softmax_topk": "gating_output.float()",
     "sigmoid": "gating_output.float().sigmoid()",
+    "sparsemixer": "gating_output.float()",
     "sqrt_softplus": "nn.functional.softplus(gating_output.float()).sqrt()",
 }
 
@@ -23,6 +24,8 @@ class RoutingView:
     correction: bool
     groups: tuple[str, str, str] | None
     """Of the method: number of groups, how many stay, how a group is scored."""
+    jitter: str | None
+    """Of the method, where it chooses one expert after the other (`sparsemixer`)."""
     softmax_after: bool
     """The method takes the softmax of the chosen scores."""
 
@@ -49,6 +52,7 @@ class RoutingView:
             scores=SCORES[router.score] if own else None,
             correction=router.correction,
             groups=_groups(router) if own else None,
+            jitter=expression(router.jitter) if router.jitter else None,
             softmax_after=router.score == "softmax_topk",
         )
 
@@ -67,6 +71,6 @@ def is_grouped(router: Router) -> bool:
 
 def is_known(router: Router) -> bool:
     """Whether vLLM has the rule: its groups are scored by two experts exactly where scores are corrected."""
-    if router.score == "sqrt_softplus" or (router.score == "softmax_topk" and is_grouped(router)):
+    if router.score in ("sqrt_softplus", "sparsemixer") or (router.score == "softmax_topk" and is_grouped(router)):
         return False
     return router.n_group is None or router.correction == (router.group_score == "top2_sum")

@@ -1,9 +1,10 @@
 """The forward of a layer as statements: how its branches hang on the residual stream."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoadapter.artifacts.decoder import Branch, LayerKind
+from autoadapter.artifacts.decoder import Branch, LayerKind, Value
 from autoadapter.generate.plugin.names import NormRole, mixer_name, norm_name
 from autoadapter.generate.plugin.views.norms import takes_residual
 
@@ -23,7 +24,10 @@ def _is_plain(branch: Branch) -> bool:
 
 def scale_name(kind: LayerKind, index: int, role: str) -> str:
     """The layer's attribute for a multiplier of a branch: `residual_multiplier`, else `mlp_output_scale`."""
-    return f"{mixer_name(kind, index)}_{role}"
+    value: Value | None = getattr(kind.branches[index], role)
+    stated = re.split(r"\W", value.key)[-1] if value and value.key else ""
+    is_plain = value is not None and value.form == "identity" and value.factor == 1
+    return stated if is_plain and stated.isidentifier() else f"{mixer_name(kind, index)}_{role}"
 
 
 @dataclass(frozen=True)

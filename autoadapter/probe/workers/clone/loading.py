@@ -45,6 +45,14 @@ def complete(config: dict[str, Any], code: Path | None) -> dict[str, Any]:
     return whole | {key: value for key, value in config.items() if key not in whole and key not in renamed}
 
 
+def local_code(config: dict[str, Any], code: Path | None) -> dict[str, Any]:
+    """The `auto_map` of a config whose code lies beside it; nothing where the code may not run."""
+    if code is None or "auto_map" not in config:
+        return {}
+    own = {name: target.rpartition("--")[2] for name, target in config["auto_map"].items() if isinstance(target, str)}
+    return {"auto_map": own}
+
+
 def copy_code(code: Path, folder: Path) -> None:
     """Copy the Python files of a checkpoint, folders and all."""
     for file in code.rglob("*.py"):

@@ -8,8 +8,16 @@ from typing import Any
 import torch
 
 from autoadapter.probe.workers.clone.checks import is_causal, leaks_between_rows
-from autoadapter.probe.workers.clone.loading import build, complete, copy_code, probe_ids, quiet, require_decoder
 from autoadapter.probe.workers.clone.keys import Stated
+from autoadapter.probe.workers.clone.loading import (
+    build,
+    complete,
+    copy_code,
+    local_code,
+    probe_ids,
+    quiet,
+    require_decoder,
+)
 from autoadapter.probe.workers.clone.shrink import shrink
 from autoadapter.probe.workers.clone.spread import spread
 from autoadapter.probe.workers.clone.weights import initialise, meet_bounds
@@ -51,9 +59,8 @@ def make_clone(config: dict[str, Any], folder: Path, *, code: Path | None = None
     folder.mkdir(parents=True, exist_ok=True)
     if code is not None:
         copy_code(code, folder)
+    config = {key: value for key, value in config.items() if key != "auto_map"} | local_code(config, code)
     small, depth = shrink(complete(config, code))
-    if code is None:
-        small.pop("auto_map", None)
     torch.manual_seed(seed)
     model = build(folder, small, trust_remote_code=code is not None)
     fresh = initialise(model, seed)

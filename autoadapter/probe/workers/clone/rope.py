@@ -24,7 +24,7 @@ def shrink_rope(config: dict[str, Any], small: dict[str, Any], sizes: Sizes) -> 
     original = None
     for rope in _dictionaries(small):
         fraction = rope.get("partial_rotary_factor", small.get("partial_rotary_factor"))
-        share = fraction if is_number(fraction) else 1.0
+        share = _even(rope if "partial_rotary_factor" in rope else small, rotary) if is_number(fraction) else 1.0
         half = int(rotary * share) // 2
         if rope.get("mrope_section"):
             rope["mrope_section"] = fill(rope["mrope_section"], half)
@@ -35,6 +35,14 @@ def shrink_rope(config: dict[str, Any], small: dict[str, Any], sizes: Sizes) -> 
             original = ORIGINAL.get(str(rope.get("rope_type") or rope.get("type")), SHORT_ORIGINAL)
             rope["original_max_position_embeddings"] = original
     _keep_scaling(config, small, original)
+
+
+def _even(settings: dict[str, Any], width: int) -> float:
+    """The share of a head that is rotated; changed where an odd number of elements would be."""
+    share = float(settings["partial_rotary_factor"])
+    if int(width * share) % 2:
+        share = settings["partial_rotary_factor"] = 2 * round(width * share / 2) / width
+    return share
 
 
 def _dictionaries(small: dict[str, Any]) -> Iterator[dict[str, Any]]:

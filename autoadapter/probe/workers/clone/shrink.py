@@ -7,6 +7,7 @@ from autoadapter.probe.workers.clone.keys import Stated, is_number, key_table
 from autoadapter.probe.workers.clone.rope import shrink_rope
 from autoadapter.probe.workers.clone.sizes import Sizes
 
+EPSILON = 1e-3
 LAYER_ROLES = ("head_count", "depth_bound", "last_layer", "tail_count", "depth", "period")
 KEPT_LISTS = ("indices", "cycle", "rope_sections", "rope_factors")
 
@@ -30,6 +31,7 @@ class _Shrinker:
     def __init__(self, sizes: Sizes, depth: Depth) -> None:
         self.sizes, self.depth = sizes, depth
         self._tokens: dict[int, int] = {}
+        self._epsilons: dict[str, float] = {}
 
     def part(self, config: dict[str, Any]) -> dict[str, Any]:
         table = key_table()
@@ -55,6 +57,8 @@ class _Shrinker:
             return self.sizes.of_list(str(role), cut) if sized else cut
         if role == "indices" and isinstance(value, list):
             return self._indices(value)
+        if role == "epsilon" and is_number(value):
+            return self._epsilons.setdefault(key, EPSILON * (1 + len(self._epsilons)))
         return self._number(role, value) if is_number(value) and role else value
 
     def _number(self, role: str, value: Any) -> Any:
@@ -92,7 +96,7 @@ class _Shrinker:
 
 
 def _keep_products(small: dict[str, Any], stated: Stated) -> None:
-    """Heads × head size = expansion × hidden size, and the sum under a key of its own, where the checkpoint has it so."""
+    """Heads × head size = expansion × hidden size where the checkpoint has it so, and the key that states them."""
     for product in key_table().products:
         now = Stated(small)
         count, size = (stated.keys.get(product[part]) for part in ("count", "size"))

@@ -1,4 +1,4 @@
-"""Brings the activations of a clone to unit size: what enters the layers, and the logits."""
+"""Brings the activations of a clone to a size that hides nothing: what enters the layers, and the logits."""
 
 from typing import Any
 
@@ -7,12 +7,14 @@ from torch import nn
 
 from autoadapter.probe.workers.clone.loading import logits_of
 
-LOGITS_STD = 1.0
+LOGITS_STD = 2.0
+INPUT_SIZE = 0.5
+"""Of what the first layer reads: layers add about one each, and an error in one of them shows."""
 ROUNDS = 4
 
 
 def spread(model: nn.Module, ids: torch.Tensor, fresh: dict[int, str]) -> float:
-    """Scale embeddings and head in place until layers read and logits have about unit size.
+    """Scale embeddings and head in place until what layers read and the logits have their sizes.
 
     Returns:
         The standard deviation of the logits.
@@ -21,7 +23,7 @@ def spread(model: nn.Module, ids: torch.Tensor, fresh: dict[int, str]) -> float:
     size = _size_at_layers(model, ids)
     if size:
         with torch.no_grad():
-            embedding.weight.div_(size)
+            embedding.weight.mul_(INPUT_SIZE / size)
     weight = getattr(head, "weight", None)
     tied = weight is None or weight is embedding.weight
     std = float(logits_of(model, ids).std())

@@ -33,7 +33,10 @@ def initialise(model: nn.Module, seed: int) -> dict[int, str]:
         buffers = {
             name: buffer
             for name, buffer in module.named_buffers(recurse=False)
-            if f"{path}.{name}".lstrip(".") in stored and buffer.is_floating_point() and buffer.numel() > 1
+            if f"{path}.{name}".lstrip(".") in stored
+            and buffer.is_floating_point()
+            and buffer.numel() > 1
+            and kind_of(buffer) in ("ones", "zeros")  # anything else was computed: rotary tables, masks
         }
         for tensor in [*module.parameters(recurse=False), *buffers.values()]:
             if id(tensor) not in fresh and tensor.numel():
@@ -45,6 +48,7 @@ def initialise(model: nn.Module, seed: int) -> dict[int, str]:
 
 def kind_of(tensor: torch.Tensor) -> str:
     """What a fresh tensor looks like."""
+    tensor = tensor.detach()
     if bool((tensor == 1).all()):
         return "ones"
     if bool((tensor == 0).all()):

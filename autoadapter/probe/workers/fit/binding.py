@@ -16,8 +16,15 @@ def stated(config: Any, key: str) -> Any:
         if isinstance(node, list | tuple):
             node = node[int(part)] if part.isdigit() and int(part) < len(node) else None
         else:
-            node = node.get(part) if isinstance(node, dict) else getattr(node, part, None)
+            node = node.get(part) if isinstance(node, dict) else _attribute(node, part)
     return node
+
+
+def _attribute(node: Any, name: str) -> Any:
+    try:
+        return getattr(node, name, None)
+    except RuntimeError:
+        return None  # a heterogeneous config refuses to say one value for layers that differ
 
 
 def bind(

@@ -69,11 +69,18 @@ def _assembled(scene: Scene, ends: Ends, layers: FittedLayers) -> DecoderSpec:
         norm=ends.norm.value if ends.norm else None,
         head=ends.head.value,
         weights=(),
-        config_seen=json.loads(json.dumps(config.to_dict(), default=str)),
+        config_seen=_seen(config),
         evidence=(*_end_evidence(ends), *layers.evidence),
         replay_error=float("inf"),
         reference={"transformers": transformers.__version__, "torch": torch.__version__},
     )
+
+
+def _seen(config: Any) -> dict[str, Any]:
+    """The config as JSON, without the path that it was read from."""
+    document = json.loads(json.dumps(config.to_dict(), default=str))
+    document.pop("_name_or_path", None)
+    return document
 
 
 def _replay_error(spec: DecoderSpec, parameters: dict[str, Tensor], scene: Scene) -> float:

@@ -10,14 +10,14 @@ from autoadapter.artifacts.decoder import Branch, Evidence, LayerKind
 from autoadapter.probe.workers.fit.attention import fit_attention
 from autoadapter.probe.workers.fit.feed_forward import fit_feed_forward
 from autoadapter.probe.workers.fit.fitted import Fitted, ParameterUse, UnexplainedError
-from autoadapter.probe.workers.fit.recurrent import RECURRENT
+from autoadapter.probe.workers.fit.recurrent import fit_recurrent
 from autoadapter.probe.workers.fit.skeleton import layer_blocks
 from autoadapter.probe.workers.replay.layers import layer_output
 from autoadapter.probe.workers.replay.scope import Scope, Setting
 from autoadapter.probe.workers.scene import Block, Scene
 from autoadapter.probe.workers.weights.cutting import parameters_of
 
-MIXING: tuple[Callable[[Scene, Block], Fitted[Any]], ...] = (fit_attention, *RECURRENT)
+MIXING: tuple[Callable[[Scene, Block], Fitted[Any]], ...] = (fit_attention, fit_recurrent)
 """Fitters of blocks that mix tokens, tried in turn."""
 
 
@@ -98,7 +98,7 @@ def _fit_block(scene: Scene, block: Block) -> Fitted[Any]:
             return fit(scene, block)
         except UnexplainedError as error:
             errors.append(error)
-    raise errors[0]
+    raise min(errors, key=lambda error: error.candidates[0][1] if error.candidates else float("inf"))
 
 
 def _below(path: str, evidence: Evidence) -> Evidence:

@@ -90,16 +90,14 @@ def _entries(config: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_labels(value: Any, layers: int) -> bool:
-    """A word or small number for each layer, with words that recur."""
-    if (
-        not isinstance(value, list | tuple | str)
-        or len(value) < layers
-        or (isinstance(value, str) and len(value) > layers)
-    ):
+    """A word for each layer, or numbers that recur: sizes of all layers are no labels."""
+    if not isinstance(value, list | tuple) or len(value) < layers:
         return False
     labels = list(value)[:layers]
-    scalar = all(isinstance(item, str | int | bool) or item is None for item in labels)
-    return scalar and 1 < len({json.dumps(item) for item in labels}) < max(layers, 3)
+    distinct = len({json.dumps(item, default=str) for item in labels})
+    if all(isinstance(item, str) for item in labels):
+        return distinct > 1
+    return all(isinstance(item, int) or item is None for item in labels) and 1 < distinct < max(layers, 3)
 
 
 def _is_count(value: Any) -> bool:

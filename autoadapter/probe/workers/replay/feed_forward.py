@@ -26,7 +26,8 @@ def opaque(mixer: Opaque, scope: Scope, x: Tensor, setting: Setting) -> Tensor:
     if setting.model is None:
         raise ValueError(f"{mixer.module} is carried over: replaying it takes the reference")
     module = setting.model.get_submodule(mixer.module)
-    result = torch.func.functional_call(module, scope.inside(), (x[None],))
+    own = {name: scope[name] for name, _ in (*module.named_parameters(), *module.named_buffers()) if name in scope}
+    result = torch.func.functional_call(module, own, (x[None],))
     return (result[0] if isinstance(result, tuple) else result).reshape(x.shape)
 
 

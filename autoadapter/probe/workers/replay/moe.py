@@ -33,6 +33,8 @@ def routed(router: Router, scope: Scope, x: Tensor) -> Tensor:
     """The weight of each expert for each token [tokens, experts], 0 where it is not chosen."""
     x = normed(router.input_norm, scope.below("router").below("input_norm"), x)
     logits = softcapped(scope.linear("router", x, bias=router.bias), router.softcap)
+    if router.score == "sparsemixer" and router.jitter is not None:
+        return scaled(sparsely_mixed(logits, int(router.top_k.number), router.jitter.number), router.scaling)
     scores = SCORES[router.score](logits)
     choice = scores + scope["router.correction"] if router.correction else scores
     chosen = _inside_groups(router, choice).topk(int(router.top_k.number), dim=-1).indices
@@ -42,6 +44,18 @@ def routed(router: Router, scope: Scope, x: Tensor) -> Tensor:
     if router.renormalize:
         weights = weights / weights.sum(-1, keepdim=True)
     return torch.zeros_like(scores).scatter(-1, chosen, scaled(weights, router.scaling))
+
+
+def sparsely_mixed(logits: Tensor, top_k: int, jitter: float) -> Tensor:
+    """The weights [tokens, experts] that `sparsemixer` gives."""
+    left, weights = logits, torch.zeros_like(logits)
+    for _ in range(top_k):
+        best, expert = left.max(-1, keepdim=True)
+        distant = (best - logits) / logits.abs().clamp(min=best) > 2 * jitter
+        share = left.masked_fill(distant, float("-inf")).softmax(-1).gather(-1, expert)
+        weights = weights.scatter(-1, expert, share)
+        left = left.scatter(-1, expert, float("-inf"))
+    return weights
 
 
 def _inside_groups(router: Router, choice: Tensor) -> Tensor:

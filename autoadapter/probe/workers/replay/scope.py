@@ -23,6 +23,10 @@ class Scope:
         """
         return self.tensors[self.prefix + name]
 
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a parameter of this name."""
+        return self.prefix + name in self.tensors
+
     def below(self, name: str) -> "Scope":
         """What lies below a part of this part."""
         return Scope(self.tensors, f"{self.prefix}{name}.")

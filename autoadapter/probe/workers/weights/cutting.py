@@ -9,6 +9,9 @@ from autoadapter.artifacts.decoder import LayerKind, WeightSource
 from autoadapter.probe.workers.fit.fitted import ParameterUse
 from autoadapter.probe.workers.weights.rows import OF_LAYER, num_experts, rows
 
+VECTORS = ("router.correction",)
+"""Parameters of one axis, which some references keep with a leading axis of one element."""
+
 
 def cut(kind: LayerKind | None, how: WeightSource | ParameterUse, tensor: Tensor) -> tuple[Tensor, ...]:
     """One tensor → its targets, in order; with the experts first where the tensor holds those of all.
@@ -18,6 +21,8 @@ def cut(kind: LayerKind | None, how: WeightSource | ParameterUse, tensor: Tensor
         how: targets, groups, orientation, experts.
         tensor: as the checkpoint or the reference holds it.
     """
+    if tensor.ndim == 2 and how.targets[0].endswith(VECTORS):
+        tensor = tensor.squeeze(0)
     if how.experts == "rows":
         tensor = tensor.unflatten(0, (num_experts(kind, how.targets[0]), -1))
     if how.transposed:

@@ -19,6 +19,7 @@ class Location:
     transposed: bool
     experts: Literal["none", "named", "leading", "rows"]
     expert: int | None
+    squeezed: bool = False
 
 
 def locate(lookup: Lookup, name: str, tensor: Tensor, hints: tuple[str, ...]) -> Location | None:
@@ -49,7 +50,7 @@ def _turns(lookup: Lookup, tensor: Tensor) -> Iterator[tuple[Tensor, bool]]:
     yield tensor, False
     yield tensor.transpose(-1, -2), True
     if tensor.ndim == 2:
-        counts = {len(values) for name, values in lookup.parameters.items() if EXPERT in name}
+        counts = {len(values) for name, values in lookup.parameters.items() if EXPERT.fullmatch(name)}
         yield from ((tensor.unflatten(0, (e, -1)).transpose(-1, -2), True) for e in counts if len(tensor) % e == 0)
 
 
@@ -102,7 +103,8 @@ def _described(name: str, places: list[Place], transposed: bool, tensor: Tensor,
     if groups is None or (len(experts) > 1 and experts != list(range(len(lookup.parameters[targets[0]])))):
         return None
     if experts == [None]:
-        return Location(name, targets, groups, transposed, "none", None)
+        squeezed = tensor.ndim > lookup.tensor(places[0]).ndim
+        return Location(name, targets, groups, transposed, "none", None, squeezed)
     if len(experts) == 1 and tensor.ndim <= lookup.tensor(places[0]).ndim:
         return Location(name, targets, groups, transposed, "named", experts[0])
     stacked = tensor.ndim > lookup.tensor(places[0]).ndim
@@ -125,7 +127,7 @@ def _groups(order: list[tuple[str, int]], targets: tuple[str, ...], lookup: Look
 
 def _whole(lookup: Lookup, target: str) -> int:
     tensor = lookup.parameters[target]
-    tensor = tensor[0] if EXPERT in target else tensor
+    tensor = tensor[0] if EXPERT.fullmatch(target) else tensor
     return tensor.reshape(-1, tensor.shape[-1]).shape[0] if tensor.ndim > 1 else len(tensor)
 
 

@@ -1,12 +1,14 @@
 """An index over the rows of a spec's parameters: random weights make every row unique."""
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
-EXPERT = ".experts."
+EXPERT = re.compile(r"layers\.\d+\.\d+\.experts\.(gate|up|down)_proj\.(weight|bias)")
+"""Parameters with one slice an expert; a block that is carried over has its own names."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Lookup:
 
 def each_expert(name: str, tensor: Tensor) -> list[tuple[int | None, Tensor]]:
     """The parameter of each expert, or the one parameter."""
-    return list(enumerate(tensor)) if EXPERT in name else [(None, tensor)]
+    return list(enumerate(tensor)) if EXPERT.fullmatch(name) else [(None, tensor)]
 
 
 def as_bytes(tensor: Tensor) -> bytes:

@@ -49,7 +49,7 @@ def weight_sources(
     gathered: dict[tuple[object, ...], list[_Member]] = defaultdict(list)
     for location in locations:
         member = _Member(location, _layer(location))
-        how = (location.groups, location.transposed, location.experts)
+        how = (location.groups, location.transposed, location.experts, location.squeezed)
         gathered[_general(location.targets), *how].append(member)
     common = {key: set.intersection(*(member.templates() for member in members)) for key, members in gathered.items()}
     starts = Counter(next(iter(names)).partition("{layer}")[0] for names in common.values() if len(names) == 1)
@@ -68,6 +68,7 @@ def _source(spec: DecoderSpec, members: list[_Member], name: str, groups: dict[t
         kinds=_kinds(spec, members, name),
         groups=fitted if fitted is not None and fitted.number == first.groups else Value(number=first.groups),
         transposed=first.transposed,
+        squeezed=first.squeezed,
         experts=first.experts,
     )
 

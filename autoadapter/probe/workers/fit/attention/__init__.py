@@ -7,6 +7,7 @@ from autoadapter.probe.workers.fit.attention.check import checked
 from autoadapter.probe.workers.fit.attention.core import find_core
 from autoadapter.probe.workers.fit.attention.latent import fit_latent
 from autoadapter.probe.workers.fit.attention.output import fit_output
+from autoadapter.probe.workers.fit.attention.rivals import rivals
 from autoadapter.probe.workers.fit.attention.scores import fit_scores
 from autoadapter.probe.workers.fit.fitted import Fitted
 from autoadapter.probe.workers.scene import Block, Scene
@@ -24,7 +25,7 @@ def fit_attention(scene: Scene, block: Block) -> Fitted[Attention | LatentAttent
     values = walk(scene, block, core.v.seen, core.v.index)
     fit = fit_softmax if values.reads(block.x) else fit_latent
     spec, uses = fit(scene, block, core, scores, output)
-    return checked(scene, block, spec, uses)
+    return checked(scene, block, spec, uses, rivals(spec))
 
 
 __all__ = ["fit_attention"]

@@ -81,10 +81,10 @@ def fit_softmax(
     sinks = scores.sinks if scores.sinks is not None else output.sinks
     alibi = fit_alibi(config, scores.alibi, float(scale.number), module)[0] if scores.alibi is not None else None
     spec = Attention(
-        num_heads=sized(config, heads, HEADS, ("head",), module),
-        num_kv_heads=_kv_heads(config, parts.k.rows.shape[0], module),
-        head_dim=bind(config, dim, HEAD_DIM),
-        v_head_dim=sized(config, v_dim, ("v_head_dim",), ("v_head", "value_head"), module) if v_dim != dim else None,
+        num_heads=sized(config, heads, HEADS, ("head",), block),
+        num_kv_heads=_kv_heads(config, parts.k.rows.shape[0], block),
+        head_dim=_head_dim(config, heads, dim, block),
+        v_head_dim=sized(config, v_dim, ("v_head_dim",), ("v_head", "value_head"), block) if v_dim != dim else None,
         q_bias=parts.q.product.bias is not None,
         k_bias=parts.k.product.bias is not None,
         v_bias=parts.v.product.bias is not None,
@@ -99,7 +99,7 @@ def fit_softmax(
         key_scale=key_scale,
         scale=scale,
         softcap=bind(config, snapped(scores.softcap, numbers(config, CAP_KEYS)), CAP_KEYS) if scores.softcap else None,
-        window=fit_window(config, scores.window, module),
+        window=fit_window(config, scores.window, block),
         alibi=alibi,
         value_scale=_value_scale(config, parts.v.scale),
         sinks=sinks is not None,
@@ -109,12 +109,22 @@ def fit_softmax(
     return spec, _uses(scene, block, parts, sinks, output)
 
 
-def _kv_heads(config: Any, count: int, module: str) -> Value:
+def _head_dim(config: Any, heads: int, dim: int, block: Block) -> Value:
+    """Without a key it is hidden_size / heads."""
+    found = bind(config, dim, HEAD_DIM)
+    usual = found.key is None and dim * heads == config.hidden_size
+    return found if found.key or usual else sized(config, dim, HEAD_DIM, ("head_dim", "head_size"), block)
+
+
+def _kv_heads(config: Any, count: int, block: Block) -> Value:
     """One key head for all is a thing of its own: no key counts it under `multi_query`."""
     found = bind(config, count, KV_HEADS)
     if found.key is None and count == 1:
         return Value(number=1)
-    return sized(config, count, (*KV_HEADS, *HEADS), ("kv", "key_value", "group"), module)
+    twice = bind(config, count, KV_HEADS, factors=(2.0, 0.5))
+    if twice.key and bind(config, count, HEADS).key is None:
+        return twice
+    return sized(config, count, (*KV_HEADS, *HEADS), ("kv", "key_value", "group"), block)
 
 
 def fit_key_scale(config: Any, chain: Chain) -> Value | None:

@@ -107,8 +107,8 @@ class Walk:
         raise UnexplainedError(self.block.module, (), "heads that come from no product with a parameter")
 
     def _columns(self, seen: Seen) -> torch.Tensor:
-        found = columns(seen.value, self.scene.ids.shape[-1])
-        return torch.zeros(self.scene.ids.shape[-1], 0) if found is None else found
+        found = columns(seen.value, self.scene.ids.shape[1])
+        return torch.zeros(self.scene.ids.shape[1], 0) if found is None else found
 
     def _moved(self, before: Seen, out: Seen) -> bool:
         calls = between(self.scene.trace, before, out)

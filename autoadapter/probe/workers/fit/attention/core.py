@@ -46,7 +46,7 @@ def find_core(scene: Scene, block: Block) -> Core:
     Raises:
         UnexplainedError: there is none, or the block mixes tokens in more ways than one.
     """
-    tokens = scene.ids.shape[-1]
+    tokens = scene.ids.shape[1]
     whole = [e for e in block.events if e.name == "scaled_dot_product_attention"]
     if len(whole) == 1:
         return _from_fused(whole[0], tokens)
@@ -55,7 +55,8 @@ def find_core(scene: Scene, block: Block) -> Core:
         core = _from_softmax(scene, block, event, tokens)
         if core is not None and len(soft) == 1:
             return core
-    raise UnexplainedError(block.module, (), f"{len(soft)} softmax over keys, none or not one of them is attention")
+    why = "no softmax over keys" if not soft else f"{len(soft)} softmax over keys, or scores of more than one product"
+    raise UnexplainedError(block.module, (), why)
 
 
 def _is_scores(seen: Seen, tokens: int) -> bool:

@@ -47,7 +47,8 @@ def fit_head_norm(
         return _per_head(scene, x, y, events, dim)
     if fitted.error > EXACT:
         return None
-    return HeadNorm("head" if x.shape[-1] == dim else "full", fitted)
+    own = any(scene.parameter(use.parameter).numel() > x.shape[-1] for use in fitted.uses)
+    return HeadNorm("per_head_weight" if own else "head" if x.shape[-1] == dim else "full", fitted)
 
 
 def _per_head(scene: Scene, x: torch.Tensor, y: torch.Tensor, events: tuple[Event, ...], dim: int) -> HeadNorm | None:

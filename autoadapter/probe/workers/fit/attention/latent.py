@@ -54,12 +54,12 @@ def fit_latent(
     scale = scores.slope * (1.0 if parts.q_low else q_scale)
     sinks = scores.sinks if scores.sinks is not None else output.sinks
     spec = LatentAttention(
-        num_heads=sized(config, heads, HEADS, ("head",), module),
-        q_lora_rank=_rank(config, parts.q_low, module),
-        kv_lora_rank=sized(config, rank, ("kv_lora_rank",), ("rank", "dim"), module),
-        qk_nope_head_dim=sized(config, parts.nope, ("qk_nope_head_dim",), ("rank", "dim"), module),
-        qk_rope_head_dim=sized(config, shared, ("qk_rope_head_dim",), ("rank", "dim"), module),
-        v_head_dim=sized(config, core.v.index.shape[1], ("v_head_dim",), ("rank", "dim"), module),
+        num_heads=sized(config, heads, HEADS, ("head",), block),
+        q_lora_rank=_rank(config, parts.q_low, block),
+        kv_lora_rank=sized(config, rank, ("kv_lora_rank",), ("rank", "dim"), block),
+        qk_nope_head_dim=sized(config, parts.nope, ("qk_nope_head_dim",), ("rank", "dim"), block),
+        qk_rope_head_dim=sized(config, shared, ("qk_rope_head_dim",), ("rank", "dim"), block),
+        v_head_dim=sized(config, core.v.index.shape[1], ("v_head_dim",), ("rank", "dim"), block),
         q_norm=q_norm.fitted.value if q_norm else None,
         kv_norm=kv_norm.fitted.value if kv_norm else None,
         q_a_bias=bool(parts.q_low and parts.q_low.product.bias),
@@ -69,7 +69,7 @@ def fit_latent(
         kv_scale=_scale(config, parts.kv_low.scale, "kv_lora_rank"),
         rope=parts.rope,
         scale=_bound_scale(config, scale, core.q.index.shape[1], module),
-        window=fit_window(config, scores.window, module),
+        window=fit_window(config, scores.window, block),
         sinks=sinks is not None,
         gate=output.gate[0] if output.gate else None,
     )
@@ -77,7 +77,7 @@ def fit_latent(
 
 
 def _parts(scene: Scene, block: Block, core: Core) -> Latent:
-    tokens, module = scene.ids.shape[-1], block.module
+    tokens, module = scene.ids.shape[1], block.module
     values = walk(scene, block, core.v.seen, core.v.index)
     rank = columns(values.product.source.value, tokens)
     kv_low = walk(scene, block, values.product.source, torch.arange(rank.shape[1])[None])
@@ -111,7 +111,7 @@ def _plain_part(core: Core, values: Chain, tokens: int, module: str) -> int:
 
 
 def _shared_rope(scene: Scene, block: Block, core: Core, q: Chain, low: Product, nope: int) -> Rope | None:
-    tokens, config, layer, module = scene.ids.shape[-1], scene.config, block.layer, block.module
+    tokens, config, layer, module = scene.ids.shape[1], scene.config, block.layer, block.module
     after = core.k.value[..., nope:]
     before = columns(low.out.value, tokens)[:, low.outs - after.shape[-1] :][None]
     if relative(after, after[:1].expand_as(after)) > 0:
@@ -134,8 +134,8 @@ def _of_part(rope: Rope) -> tuple[Any, ...]:
     return rope.style, rope.rotary_dim.number, rope.parameters, rope.theta.number, rope.rope_type, rope.position_offset
 
 
-def _rank(config: Any, low: Chain | None, module: str) -> Value | None:
-    return sized(config, low.rows.shape[1], ("q_lora_rank",), ("rank",), module) if low else None
+def _rank(config: Any, low: Chain | None, block: Block) -> Value | None:
+    return sized(config, low.rows.shape[1], ("q_lora_rank",), ("rank",), block) if low else None
 
 
 def _scale(config: Any, number: float, key: str) -> Value | None:

@@ -53,8 +53,8 @@ class Way:
         raise UnexplainedError(self.block.module, (), "no output projection")
 
     def _columns(self, seen: Seen) -> torch.Tensor:
-        found = columns(seen.value, self.scene.ids.shape[-1])
-        return torch.zeros(self.scene.ids.shape[-1], 0) if found is None else found
+        found = columns(seen.value, self.scene.ids.shape[1])
+        return torch.zeros(self.scene.ids.shape[1], 0) if found is None else found
 
     def _moved(self, before: Seen, out: Seen) -> bool:
         if any(event.name not in MOVES for event in between(self.scene.trace, before, out)):
@@ -122,6 +122,9 @@ class Way:
                     return True
         return False
 
+    def _is_vector(self, name: str) -> bool:
+        return self.scene.parameter(name).ndim == 1  # it may have been expanded before it was added
+
     def _end(self, product: Product) -> Output:
         if not torch.equal(self.index.flatten(), torch.arange(self.index.numel())):
             raise UnexplainedError(self.block.module, (), "the output projection reads the heads in another order")
@@ -130,7 +133,8 @@ class Way:
         while self.at + 1 < len(self.points):
             before, out = self.points[self.at], self.points[self.at + 1]
             calls = between(self.scene.trace, before, out)
-            given = [seen for event in calls for seen in event.ins if seen.parameter and seen.value.ndim == 1]
+            held = [seen for event in calls for seen in event.ins if seen.parameter]
+            given = [seen for seen in held if self._is_vector(str(seen.parameter))]
             if len(given) == 1 and bias is None and relative(before.value + given[0].value, out.value) < EXACT:
                 bias = given[0].parameter
             elif any(call.name not in MOVES for call in calls) or before.value.numel() != out.value.numel():

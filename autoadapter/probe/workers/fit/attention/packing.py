@@ -54,13 +54,25 @@ def _parts(placed: Sequence[Placed]) -> Iterator[int]:
     yield from (parts for parts in range(2, smallest + 1) if smallest % parts == 0)
 
 
-def counted(config: Any, parts: int) -> Value:
-    """The number of parts with the key that states it: key/value heads before heads."""
-    return ONE if parts == 1 else bind(config, parts, (*KV_HEADS, *HEADS))
+def counted(config: Any, parts: int, keys: tuple[str, ...]) -> Value:
+    """The number of parts with the key that states it."""
+    return ONE if parts == 1 else bind(config, parts, keys)
 
 
-def uses_of(chains: dict[str, Chain], config: Any, module: str) -> tuple[ParameterUse, ...]:
-    """Where the projections lie: `chains` by the projection's name, their rows without repeats."""
+def uses_of(
+    chains: dict[str, Chain], config: Any, module: str, keys: tuple[str, ...] = (*KV_HEADS, *HEADS)
+) -> tuple[ParameterUse, ...]:
+    """Where the projections lie.
+
+    Args:
+        chains: by the projection's name, their rows without repeats.
+        config: the reference's.
+        module: the block's.
+        keys: what may count the parts, the likeliest first: key heads before heads.
+
+    Raises:
+        UnexplainedError: the rows of a parameter are no equal parts.
+    """
     weights: dict[tuple[str, str, bool, int], list[Placed]] = {}
     for name, chain in chains.items():
         product, rows = chain.product, chain.rows.flatten()
@@ -72,7 +84,7 @@ def uses_of(chains: dict[str, Chain], config: Any, module: str) -> tuple[Paramet
     for (parameter, _, transposed, outs), placed in weights.items():
         for group in _apart(placed):
             parts, targets = pack(parameter, outs, group, module)
-            uses.append(ParameterUse(parameter, targets, counted(config, parts), transposed))
+            uses.append(ParameterUse(parameter, targets, counted(config, parts, keys), transposed))
     return tuple(uses)
 
 

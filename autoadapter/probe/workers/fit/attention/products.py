@@ -38,7 +38,7 @@ def product_of(scene: Scene, source: Seen, out: Seen) -> Product | None:
     given = [seen for seen in event.ins if seen.parameter]
     weights = [seen for seen in given if seen.value.ndim == 2]
     biases = [seen for seen in given if seen.value.ndim == 1]
-    tokens = scene.ids.shape[-1]
+    tokens = scene.ids.shape[1]
     x, y = columns(source.value, tokens), columns(out.value, tokens)
     if len(weights) != 1 or len(biases) > 1 or x is None or y is None:
         return None

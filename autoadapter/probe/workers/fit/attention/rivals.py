@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from autoadapter.artifacts.decoder import Attention, LatentAttention
+from autoadapter.artifacts.decoder import Attention, LatentAttention, Norm
 
 Rival = tuple[str, Any]
 NORMS = ("q_norm", "k_norm", "v_norm", "kv_norm", "sub_norm")
@@ -30,15 +30,26 @@ def rivals(spec: Attention | LatentAttention) -> Iterator[Rival]:
     """(path, value in JSON form); several for a path where there is more than one other candidate."""
     document = spec.model_dump(mode="json")
     yield "scale", {"number": _other_scale(spec), "key": None, "form": "identity", "factor": 1.0}
-    yield from ((name, nothing) for name, nothing in DROPPED.items() if document.get(name))
+    free = _key_bias_is_free(document)
+    yield from ((key, none) for key, none in DROPPED.items() if document.get(key) and not (key == "k_bias" and free))
     yield from _of_rope(document.get("rope"))
     yield from _of_norms(document)
     if spec.gate:
         yield "gate.activation", "silu" if spec.gate.activation == "sigmoid" else "sigmoid"
     if isinstance(spec, Attention) and spec.alibi:
         yield "alibi.scaled", not spec.alibi.scaled
-    if isinstance(spec, Attention) and spec.q_norm and spec.rope and spec.norm_width != "full":
+    if isinstance(spec, Attention) and spec.rope and spec.norm_width != "full" and not _commutes(spec.q_norm):
         yield "norm_after_rope", not spec.norm_after_rope
+
+
+def _commutes(norm: Norm | None) -> bool:
+    """Whether a norm is the same before and after a rotation: it sees lengths alone."""
+    return norm is None or (norm.weight == "none" and norm.kind != "layer")
+
+
+def _key_bias_is_free(document: dict[str, Any]) -> bool:
+    """Softmax does not see it where keys are used as projected: it adds the same to all scores of a query."""
+    return not any(document.get(name) for name in ("rope", "k_norm", "softcap"))
 
 
 def _other_scale(spec: Attention | LatentAttention) -> float:

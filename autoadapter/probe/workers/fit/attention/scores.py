@@ -12,6 +12,7 @@ from autoadapter.probe.workers.fit.attention.sizes import sized
 from autoadapter.probe.workers.fit.binding import bind, stated
 from autoadapter.probe.workers.fit.fitted import UnexplainedError
 from autoadapter.probe.workers.replay.scores import alibi_slopes
+from autoadapter.probe.workers.scene import Block
 from autoadapter.probe.workers.trace import Event
 
 HIDDEN = -1000.0
@@ -151,7 +152,7 @@ def fit_alibi(config: Any, slopes: torch.Tensor, scale: float, module: str) -> t
     return tried[0][1], other
 
 
-def fit_window(config: Any, window: tuple[str, int] | None, module: str) -> Window | None:
+def fit_window(config: Any, window: tuple[str, int] | None, block: Block) -> Window | None:
     """The window with the config key that states its size, or half or twice it.
 
     Raises:
@@ -162,5 +163,5 @@ def fit_window(config: Any, window: tuple[str, int] | None, module: str) -> Wind
     kind, size = window
     halves = bind(config, size, WINDOW_KEYS, factors=(1.0, 0.5, 2.0))
     if halves.key is None:
-        halves = sized(config, size, WINDOW_KEYS, ("window", "chunk", "local", "span"), module)
+        halves = sized(config, size, WINDOW_KEYS, ("window", "chunk", "local", "span"), block)
     return Window(kind=kind, size=halves)

@@ -6,6 +6,7 @@ from typing import Any
 from autoadapter.artifacts.decoder import Value
 from autoadapter.probe.workers.fit.binding import bind, stated
 from autoadapter.probe.workers.fit.fitted import UnexplainedError
+from autoadapter.probe.workers.scene import Block
 
 HEADS = ("num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads", "decoder_attention_heads")
 KV_HEADS = (
@@ -29,17 +30,20 @@ SCALE_ROOT = ("query_pre_attn_scalar", "qk_head_dim", *HEAD_DIM)
 ROUNDING = 3e-6
 
 
-def sized(config: Any, number: int, keys: Iterable[str], words: tuple[str, ...], module: str) -> Value:
-    """A size with the key that states it: one of `keys`, else any with one of `words` in it.
+def sized(config: Any, number: int, keys: Iterable[str], words: tuple[str, ...], block: Block) -> Value:
+    """A size with the key that states it: one of `keys`, else any with one of `words` in it, also layer by layer.
 
     Raises:
         UnexplainedError: no key states it; the number would be the clone's.
     """
     known = tuple(keys)
-    others = sorted(key for key in config.to_dict() if key not in known and any(word in key for word in words))
-    found = bind(config, number, (*known, *others))
+    held = config.to_dict() if hasattr(config, "to_dict") else vars(config)
+    others = sorted(key for key in held if key not in known and any(word in key for word in words))
+    lists = [f"{key}.{block.layer}" for key in others if isinstance(held[key], list | tuple)]
+    found = bind(config, number, (*known, *others, *lists))
     if found.key is None:
-        raise UnexplainedError(module, (), f"{number} is a size that no config key with {' or '.join(words)} states")
+        why = f"{number} is a size that no config key with {' or '.join(words)} states"
+        raise UnexplainedError(block.module, (), why)
     return found
 
 

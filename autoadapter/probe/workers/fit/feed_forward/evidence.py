@@ -46,9 +46,9 @@ def moe_evidence(
 def _flips(moe: Moe, runners_up: tuple[Gating | None, Gating | None]) -> Iterator[tuple[str, Any]]:
     router = moe.router
     for score in get_args(Router.model_fields["score"].annotation):
-        if score != router.score and not _same(router, score):
+        if score not in (router.score, "sparsemixer") and not _same(router, score):
             yield "router.score", score
-    if router.score != "softmax_topk":
+    if router.score not in ("softmax_topk", "sparsemixer"):
         yield "router.renormalize", not router.renormalize
     for name in ("correction", "bias"):
         if getattr(router, name):

@@ -11,6 +11,7 @@ from autoadapter.probe.workers.trace import Event
 
 SCALING = frozenset("mul mul_ __mul__ __rmul__ __imul__ div div_ __truediv__ __itruediv__ true_divide".split())
 CLAMPING = frozenset("clamp clamp_ clip clamp_max clamp_min hardtanh min minimum maximum".split())
+COMPARING = frozenset("gt ge lt le greater less greater_equal less_equal __gt__ __ge__ __lt__ __le__".split())
 
 
 def hints(scene: Scene, events: Iterable[Event]) -> Hints:
@@ -38,6 +39,11 @@ def factors(events: Iterable[Event]) -> list[float]:
 def divisors(events: Iterable[Event]) -> list[float]:
     """By what tensors were divided."""
     return [number for event in events if "div" in event.name for number in _numbers(event) if number]
+
+
+def thresholds(events: Iterable[Event]) -> list[float]:
+    """With what tensors were compared."""
+    return [number for event in events if event.name in COMPARING for number in _numbers(event) if number > 0]
 
 
 def _numbers(event: Event) -> list[float]:

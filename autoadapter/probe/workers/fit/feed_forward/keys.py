@@ -53,6 +53,7 @@ GROUPS = ("n_group", "num_expert_group", "n_groups")
 TOPK_GROUP = ("topk_group", "topk_groups")
 LIMIT = ("swiglu_limit", "swiglu_clamp", "activation_limit")
 SOFTCAP = ("moe_router_logit_softcapping", "router_logit_softcapping", "router_softcap")
+JITTER = ("router_jitter_noise", "router_jitter_eps", "jitter_eps")
 GATE_SCALE = ("mlp_multipliers.0", "gate_multiplier", "mlp_gate_multiplier")
 DOWN_SCALE = ("mlp_multipliers.1", "down_multiplier", "mlp_down_multiplier")
 

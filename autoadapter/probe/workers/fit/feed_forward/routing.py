@@ -11,15 +11,15 @@ from autoadapter.artifacts.decoder import Router
 from autoadapter.probe.workers.fit.binding import bind
 from autoadapter.probe.workers.fit.feed_forward import keys
 from autoadapter.probe.workers.fit.feed_forward.gating import relative
-from autoadapter.probe.workers.fit.feed_forward.hints import divisors, factors
+from autoadapter.probe.workers.fit.feed_forward.hints import divisors, factors, thresholds
 from autoadapter.probe.workers.fit.feed_forward.products import SUMS, parameters_in
-from autoadapter.probe.workers.replay.moe import SCORES, routed
+from autoadapter.probe.workers.replay.moe import SCORES, routed, sparsely_mixed
 from autoadapter.probe.workers.replay.scope import Scope
 from autoadapter.probe.workers.scene import Scene
 from autoadapter.probe.workers.trace import Event
 
 EXACT = 2e-5
-Score = Literal["softmax", "sigmoid", "softmax_topk", "sqrt_softplus"]
+Score = Literal["softmax", "sigmoid", "softmax_topk", "sqrt_softplus", "sparsemixer"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +39,7 @@ class _Weighing:
     softcap: float | None
     scale: float
     error: float
+    jitter: float | None = None
 
 
 def fit_routing(
@@ -91,12 +92,15 @@ def _weighings(events: tuple[Event, ...], logits: Tensor, shares: Tensor, top_k:
                 given = weights / weights.sum(-1, keepdim=True) if renormalize else weights
                 scale = float((given * wanted).sum() / given.square().sum())
                 yield _Weighing(score, renormalize, cap, scale, relative(given * scale, wanted))
+    for jitter in dict.fromkeys(threshold / 2 for threshold in thresholds(events)):
+        mixed = sparsely_mixed(logits, top_k, jitter)
+        scale = float((mixed * shares).sum() / mixed.square().sum())
+        yield _Weighing("sparsemixer", False, None, scale, relative(mixed * scale, shares), jitter)
 
 
 def _preferred(events: tuple[Event, ...], best: list[_Weighing], top_k: int) -> list[_Weighing]:
     """Of equals, what the calls show: a softmax over the chosen alone is `softmax_topk`."""
     narrow = any(event.name == "softmax" and event.outs[0].value.shape[-1] == top_k for event in events)
-
     names = {event.name for event in events}
 
     def rank(one: _Weighing) -> tuple[bool, bool]:
@@ -144,5 +148,6 @@ def _router(config: Any, weighing: _Weighing, choice: dict[str, Any], seen: tupl
         n_group=None if n_group is None else bind(config, n_group, keys.own(config, keys.GROUPS)),
         topk_group=None if topk_group is None else bind(config, topk_group, keys.own(config, keys.TOPK_GROUP)),
         group_score=choice.get("group_score", "max"),
+        jitter=None if weighing.jitter is None else keys.near(config, weighing.jitter, keys.JITTER),
         softcap=None if weighing.softcap is None else bind(config, weighing.softcap, keys.own(config, keys.SOFTCAP)),
     )

@@ -1,38 +1,32 @@
-"""Fits gated short convolutions."""
+"""LFM2's gated short convolution."""
 
-from collections.abc import Iterator
-from itertools import permutations
+from dataclasses import replace
 
 from autoadapter.artifacts.decoder import ShortConv
-from autoadapter.probe.workers.fit.binding import bind
+from autoadapter.probe.workers.fit.attention.check import checked
+from autoadapter.probe.workers.fit.attention.sizes import sized
 from autoadapter.probe.workers.fit.fitted import Fitted, ParameterUse, UnexplainedError
-from autoadapter.probe.workers.fit.recurrent.choosing import Candidate, choose
-from autoadapter.probe.workers.fit.recurrent.roles import convolution, parameter, projections
+from autoadapter.probe.workers.fit.recurrent.parts import find_parts, plain_uses
 from autoadapter.probe.workers.scene import Block, Scene
 
-KERNEL = ("conv_L_cache", "conv_kernel", "conv_kernel_size")
+KERNEL = ("conv_L_cache", "conv_kernel", "conv_kernel_size", "mamba_d_conv")
 
 
 def fit_short_conv(scene: Scene, block: Block) -> Fitted[ShortConv]:
-    """The gated short convolution that reproduces `block`.
+    """Explain y = out_proj(C · conv(B · x)).
 
     Raises:
-        UnexplainedError: it is none.
+        UnexplainedError: the block computes something else.
     """
-    return choose(scene, block, _candidates(scene, block))
-
-
-def _candidates(scene: Scene, block: Block) -> Iterator[Candidate]:
-    conv, products = convolution(block), projections(block)
-    if len(products) != 2:
-        raise UnexplainedError(block.module, (), f"{len(products)} projections, a gated short convolution has two")
-    kernel = scene.parameter(str(parameter(conv, 1, "weight"))).shape[-1]
-    bias = parameter(conv, 2, "bias") is not None
-    uses = []
-    for first, last in permutations(products):
-        for target, event in (("in_proj", first), ("conv", conv), ("out_proj", last)):
-            for at, end in ((1, "weight"), (2, "bias")):
-                name = parameter(event, at, end)
-                uses += [] if name is None else [ParameterUse(name, (f"{target}.{end}",))]
-        yield Candidate(ShortConv(kernel=bind(scene.config, kernel, KERNEL), bias=bias), tuple(uses))
-        uses = []
+    parts = find_parts(scene, block)
+    channels, _, kernel = scene.parameter(parts.conv).shape
+    biases = [name is not None for name in (parts.first[0].bias, parts.conv_bias, parts.last.bias)]
+    if len(parts.first) != 1 or parts.first[0].outs != 3 * channels or parts.vectors or len(set(biases)) != 1:
+        raise UnexplainedError(block.module, (), "no gated short convolution")
+    size = sized(scene.config, kernel, KERNEL, ("conv", "kernel"), block)
+    first = parts.first[0]
+    uses = [ParameterUse(first.weight, ("in_proj.weight",), transposed=first.transposed)]
+    uses += [ParameterUse(first.bias, ("in_proj.bias",))] if first.bias else []
+    for use in plain_uses(parts, {}):
+        uses.append(replace(use, targets=tuple(target.replace("conv1d", "conv") for target in use.targets)))
+    return checked(scene, block, ShortConv(kernel=size, bias=biases[0]), tuple(uses), ())

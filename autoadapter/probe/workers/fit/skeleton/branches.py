@@ -11,6 +11,7 @@ from autoadapter.probe.workers.fit.skeleton.parts import BranchSkeleton, LayerSk
 from autoadapter.probe.workers.fit.skeleton.recomposing import recompose
 from autoadapter.probe.workers.fit.skeleton.scales import bind_scale
 from autoadapter.probe.workers.fit.skeleton.stream import Leaf, Reading, Step, Stream
+from autoadapter.probe.workers.fit.skeleton.telling import scale_evidence
 from autoadapter.probe.workers.fit.skeleton.terms import Term
 from autoadapter.probe.workers.fit.skeleton.watching import call_of
 from autoadapter.probe.workers.scene import Block, Scene
@@ -111,6 +112,8 @@ class _Writer:
             stream_scale=self._scale(step.before, "stream") if at == 0 else None,
             keeps_normed=normed is not None,
         )
+        for place in ("input_scale", "output_scale", "stream_scale"):
+            branch = replace(branch, evidence=branch.evidence + scale_evidence(getattr(branch, place), 0.0, place))
         self._inputs.append(input_norm)
         if input_norm is not None and shared is None:
             branch = _with(branch, input_norm.norm, "input_norm")

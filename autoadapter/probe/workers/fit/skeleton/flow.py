@@ -71,15 +71,17 @@ class Flow:
         return self.trace.maker(self.root(seen))
 
     def ins(self, event: Event) -> tuple[Seen, ...]:
-        """Roots of an event's tensors, without repetition."""
-        return tuple(dict.fromkeys(self.root(seen) for seen in event.ins))
+        """Roots of the tensors whose elements an event used, without repetition."""
+        name = plain(event.name)
+        used = () if name.endswith("_like") or name.startswith("new_") else event.ins
+        return tuple(dict.fromkeys(self.root(seen) for seen in (used[:1] if name.endswith("_as") else used)))
 
     def after(self, source: Seen, last: int) -> frozenset[Seen]:
         """The roots that depend on `source`, itself included, among those made before event `last`."""
         source = self.root(source)
         reached = {source}
         for event in self.trace.events[(source.event if source.event is not None else -1) + 1 : last]:
-            if any(self.root(seen) in reached for seen in event.ins):
+            if any(seen in reached for seen in self.ins(event)):
                 reached.update(self.root(out) for out in event.outs)
         return frozenset(reached)
 
@@ -124,7 +126,7 @@ class Flow:
         return float(arg) if isinstance(arg, int | float) and not isinstance(arg, bool) else None
 
     def _unchanged(self, event: Event, out: Seen) -> Seen | None:
-        if plain(event.name) in SUMS | SCALES and any(self.number(arg) is not None for arg in event.args):
+        if plain(event.name) in SUMS | SCALES and any(self.number(arg) for arg in event.args):  # be it lost in rounding
             return None
         for seen in event.ins:
             if seen.parameter is None and same_elements(seen.value, out.value):
