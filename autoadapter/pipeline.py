@@ -16,7 +16,6 @@ from autoadapter.artifacts import (
     ModelKind,
     ModelProfile,
     OptimizedModel,
-    Route,
     ServingPlan,
     Sizing,
     VerificationReport,
@@ -27,6 +26,7 @@ from autoadapter.errors import MissingPartError, UserError
 from autoadapter.freshness import file_digest, has_its_weights, is_as_rendered, tool_digest
 from autoadapter.hardware import parse_hardware
 from autoadapter.lazy import on_first_use
+from autoadapter.model_code import model_code, told_route
 from autoadapter.options import Options, validated, workload_for
 from autoadapter.progress import Progress, silent
 from autoadapter.rendering import write_atomically
@@ -38,14 +38,12 @@ if TYPE_CHECKING:
     from autoadapter import generate as generate_room
     from autoadapter import optimize as optimize_room
     from autoadapter import plan as plan_room
-    from autoadapter import probe as probe_room
     from autoadapter import verify as verify_room
 else:
     deploy_room = on_first_use("autoadapter.deploy")
     generate_room = on_first_use("autoadapter.generate")
     optimize_room = on_first_use("autoadapter.optimize")
     plan_room = on_first_use("autoadapter.plan")
-    probe_room = on_first_use("autoadapter.probe")
     verify_room = on_first_use("autoadapter.verify")
 
 Result = TypeVar("Result", bound=Artifact)
@@ -141,7 +139,7 @@ class Pipeline:
         profile = self._current_profile()
         plan = plan_room.make_plan(profile, self._plan_request(profile))
         folder = self.workspace.adopt_plan(plan)
-        code = self._model_code(profile, plan)
+        code = model_code(self.workspace, self.options, self.progress, plan)
         inputs = {"plan": plan.digest(), "profile": profile.digest(), "tool": tool_digest()}
         inputs |= {"spec": code.spec.digest()} if code else {}
 
@@ -151,23 +149,6 @@ class Pipeline:
         adapter = folder / "adapter" / AdapterBundle.file_name
         rendered = self._run(Stage("generate", folder, adapter, AdapterBundle, is_as_rendered), inputs, work)
         return Outcome(plan, folder / plan.file_name, rendered.skipped, time.monotonic() - began)
-
-    def _model_code(self, profile: ModelProfile, plan: ServingPlan) -> "generate_room.ModelCode | None":
-        """What the model computes, fitted on a tiny clone, where the route needs code of AutoAdapter's own."""
-        if plan.route is not Route.GENERATED:
-            return None
-        place, config = self.workspace.root / "probe", analyze_room.read_config(profile.ref)
-        trusted = self.options.trust_remote_code or StageRecords(self.workspace.root).is_fresh(
-            "trust", {"remote_code": True}
-        )
-        spec = probe_room.probe(
-            analyze_room.copy_code(profile.ref, place / "code") if trusted else None,
-            config,
-            interpreter=interpreter(self.options.engine_python),
-            out=place,
-            progress=self.progress,
-        )
-        return generate_room.ModelCode(spec, config)
 
     def replan(self) -> Outcome[ServingPlan]:
         """Another plan beside the current one: the same choices, changed by this call's scheme and engine arguments."""
@@ -322,7 +303,7 @@ class Pipeline:
         if not path.exists():
             return self.analyze().artifact
         known, platform = ModelProfile.read(path), parse_hardware(self.options.hardware).kind
-        route = self.options.route or _told_route(told, platform)
+        route = self.options.route or told_route(told, platform)
         asked = self.options.model_copy(update={"route": route})
         engine = {"platform": platform, "model_impl": asked.model_impl}
         if known.ref.kind is ModelKind.HUB and told.is_fresh("platform", engine):
@@ -396,12 +377,6 @@ def open_workspace(
     """Resolve a model and open (and lock later) its workspace."""
     ref = analyze_room.resolve_model(model, revision=revision, follow_symlinks=follow_symlinks)
     return Workspace.open_for(ref, folder)
-
-
-def _told_route(told: StageRecords, platform: str) -> str | None:
-    """The route that `analyze` was asked for, which later stages keep."""
-    asked = told.is_fresh("platform", {"platform": platform, "model_impl": "generated"})
-    return "generated" if asked else None
 
 
 def _replace(workspace: Workspace, path: Path, artifact: Result) -> Result:

@@ -25,7 +25,19 @@ SHARED_ROOMS = {
     "tables",
     "units",
 }
-JOINTS = {"pipeline", "api", "cli", "conformance", "workspace", "doctor", "freshness", "lazy", "options", "sample"}
+JOINTS = {
+    "pipeline",
+    "api",
+    "cli",
+    "conformance",
+    "workspace",
+    "doctor",
+    "freshness",
+    "lazy",
+    "model_code",
+    "options",
+    "sample",
+}
 HEAVY = {"torch", "transformers", "vllm", "llmcompressor", "compressed_tensors", "gguf", "datasets"}
 TERMINAL = {"typer", "rich"}
 PLUGIN_FOLDERS = {

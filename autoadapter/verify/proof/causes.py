@@ -11,6 +11,7 @@ NO_KERNEL: tuple[tuple[str, str], ...] = (
     (r"(?i)no valid attention backend.*", "no attention backend of this machine takes it"),
     (r"(?i)selected backend .* is not valid for this configuration.*", "no attention backend of this machine takes it"),
     (r"(?i)head[ _]size:? ?\(?(\d+)\)? (?:is )?not supported", "no attention kernel for heads of {0}"),
+    (r"(?i)unsupported CPU attention configuration: (.*)", "no CPU attention kernel for {0}"),
     (r"(?i)unsupported head[ _](?:size|dim)[^\d]*(\d+)", "no attention kernel for heads of {0}"),
     (r"(?i)no module named '(triton|flashinfer|flash_attn|deep_gemm|flash_mla|fla)\b[\w.]*'", "needs {0}"),
     (r"(?i)\b(triton|flashinfer|deepgemm) is not (?:installed|available)", "needs {0}"),

@@ -50,9 +50,19 @@ LACKING = [
     ("ValueError", "No valid attention backend found for cpu with (head_size=16)", "/vllm/platforms/cpu.py:9"),
     ("NotImplementedError", "is_act_and_mul=False is supported only for CUDA", f"{LAYERS}/fused_moe/layer.py:5"),
     ("ValueError", "Head size 48 is not supported by CPU attention", "/vllm/v1/attention/backends/cpu_attn.py:2"),
+    ("RuntimeError", "Unsupported CPU attention configuration: head_dim=40 isa=1", "/vllm/_custom_ops.py:8"),
     ("ModuleNotFoundError", "No module named 'triton.language'", "/vllm/x.py:2"),
 ]
-WORDS = ("selective_scan_fwd", "topk_sigmoid", "BF16", "attention backend", "is_act_and_mul", "heads of 48", "triton")
+WORDS = (
+    "selective_scan_fwd",
+    "topk_sigmoid",
+    "BF16",
+    "attention backend",
+    "is_act_and_mul",
+    "heads of 48",
+    "head_dim=40",
+    "triton",
+)
 FAULTS = [
     JobError("AttributeError", "'AfmoeConfig' object has no attribute 'score_func'", ("/vllm/models/afmoe.py:3",)),
     JobError("KeyError", "layers.1.mlp.gate.e_score_correction_bias", ("/vllm/model_executor/models/utils.py:3",)),
