@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import select
 import subprocess
 from collections.abc import Mapping
@@ -20,6 +21,8 @@ SCRIPT = Path(__file__).parent / "workers" / "fork_server.py"
 WARM_SECONDS = 600.0
 GRACE_SECONDS = 30.0
 """What a server has on top of a job's own time before it is given up."""
+HEADLINE = re.compile(r"\d+ validation errors? for \w+$")
+"""What pydantic says before it says what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,9 @@ class JobError:
 
     def __str__(self) -> str:
         """Kind and first line of the message; where it happened when there is no message."""
-        first = next((line.strip() for line in self.message.splitlines() if line.strip()), "")
+        lines = [line.strip() for line in self.message.splitlines() if line.strip()]
+        telling = [line for line in lines if not HEADLINE.match(line)] or lines
+        first = next(iter(telling), "").partition(" [type=")[0].removeprefix("Value error, ")
         if not first and self.frames:
             return f"{self.kind} at {self.frames[-1].rpartition('/')[2]}"
         return f"{self.kind}: {first}" if first else self.kind

@@ -2,11 +2,11 @@
 
     python scripts/measure/side_by_side.py CASES.jsonl CONFIGS_DIR OUT.jsonl [--skip N]
 
-A case is `{"name", "config", "layers", "engine", "plugin", "workloads", "repeats"}`: `startup_memory.py` says what config,
-layers and engine are; `plugin` is a folder for PYTHONPATH of the second engine, the first is vLLM's own model.
-A workload is `[requests, input_tokens, output_tokens]`. Both engines hold dummy weights, which vLLM draws from one seed, and
-stay idle while the other works; A, B, A, B, … with fresh prompts, the same for both. `kv_cache_memory_bytes` belongs
-into `engine`: two engines cannot both profile the free memory.
+A case is `{"name", "config", "layers", "engine", "plugin", "workloads", "repeats"}`: `startup_memory.py` says what
+config, layers and engine are; `plugin` is a folder for PYTHONPATH of the second engine, the first is vLLM's own model.
+A workload is `[requests, input_tokens, output_tokens]`. Both engines hold dummy weights, which vLLM draws from one
+seed, and stay idle while the other works; A, B, A, B, … with fresh prompts, the same for both. `kv_cache_memory_bytes`
+belongs into `engine`: two engines cannot both profile the free memory.
 """
 
 import json

@@ -55,8 +55,8 @@ class LayerRule(Frozen):
     """How the config tells layers apart; gives each layer a label.
 
     `list`: `config[key][layer]`; `first`: "head" for layers below `config[key]` (or `number`), else "tail";
-    `every`: "hit" where (layer + offset) % `config[key]` (or `number`) == 0, else "miss"; `member`: "in" for layers that
-    the list `config[key]` names, else "out".
+    `every`: "hit" where (layer + offset) % `config[key]` (or `number`) == 0, else "miss"; `member`: "in" for layers
+    that the list `config[key]` names, else "out".
     """
 
     rule: Literal["list", "first", "every", "member"]

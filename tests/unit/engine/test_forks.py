@@ -69,6 +69,8 @@ def test_an_exception_a_crash_and_a_hang_are_told_and_the_next_job_runs(server: 
     assert failed.error.frames[-1].startswith(str(tmp_path / "forked_jobs.py"))
     assert crashed.error is not None and str(crashed.error) == f"Died: the process ended with code -{signal.SIGABRT:d}"
     assert hung.error is not None and hung.error.kind == "Timeout"
+    refusal = "1 validation error for ModelConfig\n  Value error, no such class [type=value_error, input_value=1]"
+    assert str(JobError("ValidationError", refusal)) == "ValidationError: no such class"
     assert str(JobError("AssertionError", "", ("/a/b/model.py:7",))) == "AssertionError at model.py:7"
     assert server.call("forked_jobs:double", {"number": 1}, log=log).result is not None
 
