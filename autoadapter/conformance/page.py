@@ -13,8 +13,8 @@ COLUMNS: dict[Status, str] = {
 }
 MEANING: dict[Status, str] = {
     Status.PROVEN: "The route computes what transformers computes.",
-    Status.WRONG: "The route starts and answers, and its log-probabilities are not those of transformers. A clone turns on "
-    "what its config class knows; a checkpoint that leaves the setting off may be served right.",
+    Status.WRONG: "The route starts and answers, and its log-probabilities are not those of transformers. A clone "
+    "turns on what its config class knows; a checkpoint that leaves the setting off may be served right.",
     Status.REFUSED: "No answer: probing, rendering or the engine refused, loudly.",
     Status.NOT_RUN: "Not provable on this machine, or the route does not exist there. Nothing is claimed.",
 }

@@ -59,7 +59,7 @@ def test_native_in_one_release_and_on_the_backend_in_the_next(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "version", "other"),
     [
-        ("PhimoeForCausalLM", "0.32.0", "PhiMoEForCausalLM"),
+        ("MiniMaxM3VLForCausalLM", "0.32.0", "MiniMaxM3SparseForCausalLM"),
         ("LightOnOcrForConditionalGeneration", "0.32.0", "LightOnOCRForConditionalGeneration"),
         ("ExaoneMoEForCausalLM", "0.28.0", "ExaoneMoeForCausalLM"),
         ("Kimi_K25ForConditionalGeneration", "0.32.0", "KimiK25ForConditionalGeneration"),

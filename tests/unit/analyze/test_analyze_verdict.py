@@ -77,18 +77,26 @@ def test_backend_that_answers_wrongly(profile: Verdicts) -> None:
 
 
 def test_alias_is_considered_and_not_taken(profile: Verdicts) -> None:
-    found = profile("PhimoeForCausalLM")
+    found = profile("CohereCompassForCausalLM")
     assert (found.verdict.outcome, found.verdict.route) == ("will_not_start", Route.UNSUPPORTED)
-    assert "vLLM serves the family as PhiMoEForCausalLM" in found.verdict.reason
+    assert "vLLM serves the family as " in found.verdict.reason
     considered = [Route.NATIVE, Route.ALIAS, Route.TRANSFORMERS, Route.GENERATED]
     assert routes(found) == [*((route, False) for route in considered), (Route.UNSUPPORTED, True)]
-    assert """--hf-overrides '{"architectures": ["PhiMoEForCausalLM"]}'""" in found.verdict.reason
+    assert """--hf-overrides '{"architectures": ["Cohere""" in found.verdict.reason
 
 
-def test_dropped_architecture_names_the_last_version(profile: Verdicts) -> None:
+def test_dropped_architecture_names_the_last_version_and_is_served_by_rendered_code(profile: Verdicts) -> None:
     verdict = profile("BambaForCausalLM").verdict
-    assert (verdict.outcome, verdict.route) == ("will_not_start", Route.UNSUPPORTED)
+    assert (verdict.outcome, verdict.route) == ("will_start", Route.GENERATED)
     assert verdict.reason.startswith("vLLM served BambaForCausalLM until 0.23.0 and dropped it after.")
+    assert "AutoAdapter writes its vLLM model code: proven on vLLM 0.32.0" in verdict.reason
+
+
+def test_rendered_code_is_no_promise_where_it_was_not_proven(profile: Verdicts) -> None:
+    verdict = profile("ZambaForCausalLM").verdict
+    assert (verdict.outcome, verdict.route) == ("will_not_start", Route.UNSUPPORTED)
+    refused = next(row for row in verdict.decisions if row.route is Route.GENERATED)
+    assert refused.reason.startswith("AutoAdapter cannot write its model code: ") and not refused.taken
 
 
 def test_dropped_architecture_on_the_version_that_had_it(profile: Verdicts) -> None:
@@ -153,7 +161,7 @@ def test_a_config_that_says_its_type_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "version", "hint"),
     [
-        ("BambaForCausalLM", "0.32.0", "--vllm-version 0.23.0"),
+        ("MotifForCausalLM", "0.32.0", "--vllm-version 0."),
         ("NobodyKnowsForCausalLM", "0.32.0", "No known release of vLLM serves it"),
     ],
 )
