@@ -87,7 +87,7 @@ FALLBACK: list[tuple[str, Json, str]] = [
     ("BambaForCausalLM", {}, "will_start"),
     ("ZambaForCausalLM", {}, "will_not_start"),
     ("RobertaForCausalLM", {}, "will_not_start"),
-    ("BartForCausalLM", {}, "will_not_start"),
+    ("BartForCausalLM", {}, "will_start"),
     ("DiffLlamaForCausalLM", {}, "will_not_start"),
     ("GPTNeoForCausalLM", {}, "will_start"),
     ("CohereCompassForCausalLM", {}, "will_not_start"),

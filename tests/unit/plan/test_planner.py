@@ -297,7 +297,7 @@ def test_a_model_too_large_for_the_cpu_is_offered_a_gpu() -> None:
     make_plan(qwen3_30b(), wish(parse_hardware(caught.value.smallest)))
 
 
-@pytest.mark.parametrize(("outcome", "route"), [("will_not_start", Route.UNSUPPORTED), ("will_start", Route.GENERATED)])
+@pytest.mark.parametrize(("outcome", "route"), [("will_not_start", Route.UNSUPPORTED), ("will_start", Route.SHIM)])
 def test_a_model_that_does_not_start_is_refused_with_the_verdict(outcome: str, route: Route) -> None:
     model = profile(
         name="example/none",

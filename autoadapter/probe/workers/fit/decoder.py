@@ -22,6 +22,8 @@ from autoadapter.probe.workers.weights import Reads, find_sources, parameters_of
 
 TOLERANCE = 1e-3
 """Largest difference of log-probabilities between the replayed spec and the reference."""
+LONGER = 61
+"""Tokens of the second replay: beyond the clone's original context length, within its positions."""
 SIZE_KEYS = ("hidden_size", "n_embd", "d_model", "model_dim", "dim", "embed_dim")
 DEPTH_KEYS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers")
 LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "n_ctx", "seq_length")
@@ -48,6 +50,7 @@ def fit_scene(scene: Scene, folder: Path) -> DecoderSpec:
     spec = _assembled(scene, ends, layers)
     parameters = parameters_of([spec.kinds[kind] for kind in spec.pattern.kinds], held(scene), uses)
     error = _replay_error(spec, parameters, scene)
+    _check_longer(spec, parameters, scene)
     weights, ignored = find_sources(spec, parameters, uses, folder, Reads(scene.model, scene.ids))
     return spec.model_copy(update={"weights": weights, "ignored": ignored, "replay_error": error})
 
@@ -91,6 +94,18 @@ def _replay_error(spec: DecoderSpec, parameters: dict[str, Tensor], scene: Scene
         why = "every layer replays, but the whole does not: embedding, positions, final norm or head"
         raise UnexplainedError("decoder", (("fitted", error),), why)
     return error
+
+
+def _check_longer(spec: DecoderSpec, parameters: dict[str, Tensor], scene: Scene) -> None:
+    """What begins only beyond the watched prompt (scales by position) must be refused: no fitter saw it."""
+    ids = probe_ids(scene.model.config, LONGER)
+    with torch.no_grad():
+        expected = scene.model(input_ids=ids, use_cache=False).logits[0].float()
+    made = replay(spec, parameters, ids, scene.config, model=scene.model)
+    error = float((made.log_softmax(-1) - expected.log_softmax(-1)).abs().max())
+    if not error <= TOLERANCE:
+        why = f"fitted on {scene.ids.shape[1]} tokens, it differs on {LONGER}: something begins at a later position"
+        raise UnexplainedError("decoder", (("fitted", error),), why)
 
 
 def _end_uses(ends: Ends) -> list[ParameterUse]:
