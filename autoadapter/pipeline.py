@@ -306,7 +306,8 @@ class Pipeline:
         route = self.options.route or told_route(told, platform)
         asked = self.options.model_copy(update={"route": route})
         engine = {"platform": platform, "model_impl": asked.model_impl}
-        if known.ref.kind is ModelKind.HUB and told.is_fresh("platform", engine):
+        same = self.options.vllm_version in (None, known.verdict.vllm_version)
+        if same and known.ref.kind is ModelKind.HUB and told.is_fresh("platform", engine):
             return known
         choices = {
             "vllm_version": self.options.vllm_version or known.verdict.vllm_version,

@@ -18,6 +18,7 @@ from autoadapter.cli.options import (
     SchemeOpt,
     ServedNameOpt,
     StrategyOpt,
+    VllmOpt,
     WorkspaceOpt,
 )
 from autoadapter.cli.output import Out
@@ -41,6 +42,7 @@ def generate(
     recipes: RecipesOpt = None,
     route: RouteOpt = None,
     engine_python: EngineOpt = None,
+    vllm_version: VllmOpt = None,
     force: ForceOpt = False,
     json: JsonOpt = False,
 ) -> None:
@@ -68,7 +70,8 @@ def generate(
         recipes=recipes,
     )
     opened = current_workspace(workspace)
-    settings |= {"route": chosen_route(route), "engine_python": engine_python, "force": force}
+    settings |= {"route": chosen_route(route), "vllm_version": vllm_version}
+    settings |= {"engine_python": engine_python, "force": force}
     with pipeline(opened, out, "generate", **settings) as stages:
         outcome = stages.generate()
     if json:
