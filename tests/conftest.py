@@ -16,14 +16,6 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever starts an engine or a quantizer stays in one process: a machine holds one model at a time."""
-    for item in items:
-        if item.get_closest_marker("engine") or item.get_closest_marker("quantizer"):
-            item.add_marker(pytest.mark.xdist_group("engine"))
-
-
 @pytest.fixture(autouse=True)
 def _no_ambient_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A developer's own settings must not steer the tests."""
