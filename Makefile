@@ -8,6 +8,7 @@ TORCH := torch==2.13.0+cpu
 # PyTorch's own index of CPU builds; used only where pip does not find the CPU build by itself.
 export TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 DEMO := .autoadapter-demo
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
@@ -42,10 +43,10 @@ demo: prepare ## Walk a real model (SmolLM2-135M) through all five stages on thi
 	echo "Demo took $$(( $$(date +%s) - start )) s (installation not counted)."
 
 test: prepare ## Fast suite, then the engine suite on real vLLM and the real sample model
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-fast: install ## Fast suite only
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m "not engine and not quantizer"
+	$(PYTEST) -m "not engine and not quantizer"
 
 test-engine: prepare ## Engine suite only
 	$(BIN)/python -m pytest -m "engine or quantizer"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from autoadapter.artifacts import OptimizedModel
@@ -14,6 +16,24 @@ if TYPE_CHECKING:
 
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
+
+
+WITH_ENGINE = ("tests/engine/", "tests/functional/test_sample_wheel.py", "tests/functional/test_analyze_room.py")
+
+
+class EngineTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist brings no types
+    """Whatever starts an engine or a quantizer stays in one process: a machine holds one model at a time.
+
+    By path: pytest 9 keeps xdist 3.8 from seeing its own `xdist_group` marks.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "engine" if nodeid.startswith(WITH_ENGINE) else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """The scheduler for `pytest -n`."""
+    return EngineTogether(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -190,10 +190,9 @@ def _each(names: Sequence[str], work: Callable[[str], None], jobs: int) -> None:
         for name in names:
             work(name)
         return
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            for done in [pool.submit(work, name) for name in names]:
-                done.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        for done in [pool.submit(work, name) for name in names]:
+            done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C nothing new is begun

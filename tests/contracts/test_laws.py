@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import WITH_ENGINE
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "autoadapter"
 STAGE_ROOMS = {"analyze", "probe", "plan", "generate", "optimize", "verify", "deploy", "watch"}
@@ -153,3 +155,11 @@ def test_no_unpickling_and_no_shell() -> None:
         if forbidden.search(line)
     ]
     assert not found
+
+
+def test_what_starts_an_engine_stays_in_one_process() -> None:
+    """The scheduler goes by path, so every file with such a test must be on its list."""
+    marked = re.compile(r"pytest\.mark\.(engine|quantizer)\b")
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
+    strays = [file for file in files if marked.search((ROOT / file).read_text(encoding="utf-8"))]
+    assert strays and all(file.startswith((*WITH_ENGINE, "tests/contracts/")) for file in strays), strays

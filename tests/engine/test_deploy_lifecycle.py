@@ -115,7 +115,7 @@ def make_bundle(root: Path, model: Path, plan: ServingPlan) -> Path:
 
 def test_up_chat_status_down(sample_model: Path, tmp_path: Path) -> None:
     engine = find_engine()
-    bundle = make_bundle(tmp_path, sample_model, make_plan(engine, shutdown_timeout=60))
+    bundle = make_bundle(tmp_path, sample_model, make_plan(engine, shutdown_timeout=60, dtype="float32"))
     record = up(bundle, engine=engine, timeout=400)
     try:
         seen = status(bundle)
@@ -124,8 +124,7 @@ def test_up_chat_status_down(sample_model: Path, tmp_path: Path) -> None:
         body = {"model": "sample", "messages": [message], "max_tokens": 24, "temperature": 0}
         url = f"http://{record.host}:{record.port}/v1/chat/completions"
         answer = httpx.post(url, json=body, timeout=120, trust_env=False).json()
-        # Which words a 135M model says in bfloat16 differs by CPU; that it says the right ones is `parity`'s to prove.
-        assert answer["choices"][0]["message"]["content"].strip() and answer["usage"]["completion_tokens"] > 1
+        assert "Paris" in answer["choices"][0]["message"]["content"]
         smoke = subprocess.run(["python3", "smoke.py"], cwd=bundle, capture_output=True, text=True, check=False)
         assert smoke.returncode == 0, smoke.stdout + smoke.stderr
         with ThreadPoolExecutor() as pool:

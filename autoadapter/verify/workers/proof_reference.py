@@ -32,7 +32,9 @@ def load(folder: str, trust_remote_code: bool) -> torch.nn.Module:
     config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
     name = config["architectures"][0]
     if trust_remote_code and "auto_map" in config:
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True, **options)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, trust_remote_code=trust_remote_code, **options
+        )
     else:
         model = getattr(transformers, name).from_pretrained(folder, **options)
     return model.eval()

@@ -19,7 +19,9 @@ REFERENCE = """
 import sys, torch, transformers
 model, out, *prompts = sys.argv[1:]
 reference = transformers.AutoModelForCausalLM.from_pretrained(
-    model, dtype=torch.float32, attn_implementation="eager"
+    model,
+    dtype=torch.float32,
+    attn_implementation="eager",
 ).eval()
 answers = []
 for prompt in prompts:

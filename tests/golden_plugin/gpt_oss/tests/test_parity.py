@@ -16,10 +16,13 @@ PROMPTS = ([11, 7, 29, 3, 17, 5, 23, 13, 19, 31, 37, 2], [5, 41, 6, 43])
 pytestmark = pytest.mark.skipif(MODEL is None, reason="MODEL names no checkpoint")
 
 REFERENCE = """
-import sys, torch, transformers
+import os, sys, torch, transformers
 model, out, *prompts = sys.argv[1:]
 reference = transformers.AutoModelForCausalLM.from_pretrained(
-    model, dtype=torch.float32, attn_implementation="eager", trust_remote_code=True
+    model,
+    dtype=torch.float32,
+    attn_implementation="eager",
+    trust_remote_code=os.environ.get("TRUST_REMOTE_CODE") == "1",  # the checkpoint's code is the reference
 ).eval()
 answers = []
 for prompt in prompts:
