@@ -98,13 +98,16 @@ def _replay_error(spec: DecoderSpec, parameters: dict[str, Tensor], scene: Scene
 
 def _check_longer(spec: DecoderSpec, parameters: dict[str, Tensor], scene: Scene) -> None:
     """What begins only beyond the watched prompt (scales by position) must be refused: no fitter saw it."""
-    ids = probe_ids(scene.model.config, LONGER)
+    longest = _longest(scene.config)
+    ids = probe_ids(scene.model.config, min(LONGER, int(longest.number)) if longest else LONGER)
     with torch.no_grad():
         expected = scene.model(input_ids=ids, use_cache=False).logits[0].float()
     made = replay(spec, parameters, ids, scene.config, model=scene.model)
     error = float((made.log_softmax(-1) - expected.log_softmax(-1)).abs().max())
     if not error <= TOLERANCE:
-        why = f"fitted on {scene.ids.shape[1]} tokens, it differs on {LONGER}: something begins at a later position"
+        why = (
+            f"fitted on {scene.ids.shape[1]} tokens, it differs on {ids.shape[1]}: something begins at a later position"
+        )
         raise UnexplainedError("decoder", (("fitted", error),), why)
 
 

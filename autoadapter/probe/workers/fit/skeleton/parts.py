@@ -27,18 +27,7 @@ class BranchSkeleton:
 
     def branch(self, mixer: Mixer) -> Branch:
         """The whole branch."""
-        return Branch(
-            mixer=mixer,
-            reads=self.reads,
-            input_norm=self.input_norm,
-            shares_norm_with=self.shares_norm_with,
-            input_scale=self.input_scale,
-            output_norm=self.output_norm,
-            output_scale=self.output_scale,
-            stream_scale=self.stream_scale,
-            keeps_normed=self.keeps_normed,
-            post_norm=self.post_norm,
-        )
+        return Branch(mixer=mixer, **{name: getattr(self, name) for name in Branch.model_fields if name != "mixer"})
 
 
 @dataclass(frozen=True)
