@@ -24,7 +24,8 @@ WITH_ENGINE = ("tests/engine/", "tests/functional/test_sample_wheel.py", "tests/
 class EngineTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist brings no types
     """Whatever starts an engine or a quantizer stays in one process: a machine holds one model at a time.
 
-    The tests of any other file stay together, too: some measure what the ones before them left behind. By path: pytest 9 keeps xdist 3.8 from seeing its own `xdist_group` marks.
+    The tests of any other file stay together, too: some measure what the ones before them left behind.
+    By path: pytest 9 keeps xdist 3.8 from seeing its own `xdist_group` marks.
     """
 
     def _split_scope(self, nodeid: str) -> str:
